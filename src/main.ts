@@ -109,6 +109,7 @@ async function build(parts: HouseParts, lock: Lock): Promise<House> {
   });
   const system = createSystem({
     ...{ ...floor, waitingFor: serving.waiting, webhooks: webhooks.counts, autoAligns: alignments.autoAlignCounts },
+    choices: { presets: alignments.presets, upstreams: [...upstreams.keys()] },
   });
 
   const handlers: ApiHandlers = {

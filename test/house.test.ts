@@ -172,7 +172,13 @@ test("the console makes nothing of text but text, and keeps the key out of addre
   assert.deepEqual(broken, []);
 });
 
-test("no text in the console's modules spans lines: comments and indentation are taken off line by line", () => {
+test("no text in the console's modules spans lines or has a type in it: comments and indentation are taken off when they are served", () => {
+  const typesIn = (code: string): number => code.match(/\/\*\* @type/g)?.length ?? 0;
+  const typed = consoleFiles.filter((file) => {
+    const code = readFileSync(join(src, "console", file), "utf8");
+    return typesIn(code) !== typesIn(code.replace(/"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|`[^`]*`/g, ""));
+  });
+  assert.deepEqual(typed, []);
   const broken = consoleFiles.flatMap((file) =>
     readFileSync(join(src, "console", file), "utf8")
       .split("\n")

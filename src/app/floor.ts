@@ -1,7 +1,7 @@
 // What every room stands on: database, queue, engine, address, traces and metrics, and the catalog.
 import { join } from "node:path";
 import { type Config, environmentOf, places } from "../base/config.ts";
-import type { Log } from "../base/log.ts";
+import { type Log, withRecent } from "../base/log.ts";
 import { createMetrics } from "../base/metrics.ts";
 import { startNode } from "../base/processes.ts";
 import { type Clock, systemClock } from "../base/time.ts";
@@ -40,7 +40,8 @@ const leave = (error: Error): never => {
 
 /** The data folder must be taken. */
 export async function createFloor(parts: HouseParts) {
-  const { config, log, clock = systemClock, ballastBytes = 64 << 20, onFatal = leave } = parts;
+  const { config, clock = systemClock, ballastBytes = 64 << 20, onFatal = leave } = parts;
+  const { log, recent: recentLog } = withRecent(parts.log);
   const { freeDisk } = config;
   const at = places(config.data);
   const { version, engine } = await versionsInstalled();
@@ -55,6 +56,8 @@ export async function createFloor(parts: HouseParts) {
   return {
     config,
     log,
+    /** The last lines of the log as they were written, oldest first. */
+    recentLog,
     clock,
     /** Places in the data folder. */
     at,

@@ -405,6 +405,8 @@ export interface ValidationDetail {
   loc: (string | number)[];
   msg: string;
   type: string;
+  /** What `msg` says, field by field, where a client shows more than the sentence. */
+  ctx?: Record<string, string | null>;
 }
 
 export class Failure extends Error {

@@ -32,3 +32,22 @@ function plain(_name: string, value: unknown): unknown {
     return { name: value.name, message: value.message, stack: value.stack, cause: value.cause };
   return typeof value === "bigint" ? value.toString() : value;
 }
+
+/** A log that writes as `log` does and keeps its last lines of level info and above, oldest first, for `recent`. */
+export function withRecent(log: Log, most = 500): { log: Log; recent: () => string[] } {
+  const lines: string[] = [];
+  const kept = createLog("info", (line) => {
+    lines.push(line);
+    if (lines.length > most) lines.shift();
+  });
+  return { log: toBoth(log, kept), recent: () => [...lines] };
+}
+
+const toBoth = (one: Log, other: Log): Log =>
+  Object.assign(
+    (level: Level, event: string, fields?: Record<string, unknown>): void => {
+      one(level, event, fields);
+      other(level, event, fields);
+    },
+    { with: (fields: Record<string, unknown>) => toBoth(one.with(fields), other.with(fields)) },
+  );

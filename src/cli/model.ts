@@ -103,7 +103,7 @@ export function register(program: Command): void {
 function noneYet(error: unknown): Replies["models.aligned"] {
   const said = asSaid(error);
   if (said instanceof Failure && ["no_aligned_models", "first_model_under_way"].includes(said.code))
-    return { domain_aligned_models: [] };
+    return { domain_aligned_models: [], total: 0 };
   throw error;
 }
 

@@ -1,44 +1,39 @@
 // The console: its frame, the key, and the screen that the address names.
 import { append, fill, h } from "./parts/dom.js";
-import { chooseLanguage, currentLanguage, languages, t } from "./shell/language.js";
+import { chooseLanguage, currentLanguage, languages, t, word } from "./shell/language.js";
 import { createRouter, placeOf } from "./shell/router.js";
-import { forgetKey, keyOfSession, session } from "./shell/session.js";
+import { forgetKey, hasScope, keyOfSession, session } from "./shell/session.js";
+import { startShortcuts } from "./shell/shortcuts.js";
 import { showFirstKey, showSignIn } from "./shell/sign-in.js";
 import { startTheme, toggleTheme } from "./shell/theme.js";
 
-/** @import { TextKey } from "./shell/language.js" */
+/** @import { Screens } from "./shell/router.js" */
 
-/** Screens in the order of the work, each loaded when it is first shown. */
+/** Screens in the order of the work: the scope that each asks for, and its module, which is loaded when it is first shown. @type {Record<string, Screens>} */
 const groups = {
-	start: { home: () => import("./screens/home.js") },
-	data: { documents: () => import("./screens/documents.js"), benchmarks: () => import("./screens/benchmarks.js") },
-	training: {
-		alignments: () => import("./screens/alignments.js"),
-		"auto-align": () => import("./screens/auto-align.js"),
+	start: { home: ["-", () => import("./screens/home.js")] },
+	data: {
+		documents: ["documents", () => import("./screens/documents.js")],
+		benchmarks: ["documents", () => import("./screens/benchmarks.js")],
 	},
-	results: { models: () => import("./screens/models.js"), evaluations: () => import("./screens/evaluations.js") },
-	use: { playground: () => import("./screens/playground.js"), agents: () => import("./screens/agents.js") },
-	operation: { keys: () => import("./screens/keys.js"), system: () => import("./screens/system.js") },
+	training: {
+		alignments: ["alignments", () => import("./screens/alignments.js")],
+		"auto-align": ["alignments", () => import("./screens/auto-align.js")],
+	},
+	results: {
+		models: ["models", () => import("./screens/models.js")],
+		evaluations: ["alignments", () => import("./screens/evaluations.js")],
+	},
+	use: {
+		playground: ["inference", () => import("./screens/playground.js")],
+		agents: ["agents", () => import("./screens/agents.js")],
+	},
+	operation: { keys: ["keys", () => import("./screens/keys.js")], system: ["-", () => import("./screens/system.js")] },
 };
+/** @type {Screens} */
 const screens = Object.assign({}, ...Object.values(groups));
 
 const navigation = h("nav", { "aria-label": t("nav.label"), id: "navigation" });
-for (const [group, members] of Object.entries(groups))
-	append(
-		navigation,
-		h("p", { class: "nav-group", "aria-hidden": "true" }, t(/** @type {TextKey} */ (`nav.group.${group}`))),
-		h(
-			"ul",
-			{},
-			Object.keys(members).map((name) => h("li", {}, linkTo(name))),
-		),
-	);
-
-/** @param {string} name */
-function linkTo(name) {
-	return h("a", { href: `#/${name}`, "data-screen": name }, t(/** @type {TextKey} */ (`nav.${name}`)));
-}
-
 const main = h("main", { id: "main", tabindex: "-1" });
 const menu = h("button", { type: "button", class: "menu", "aria-expanded": "false", "aria-controls": "navigation" }, t("nav.menu"));
 menu.addEventListener("click", () => openMenu(menu.getAttribute("aria-expanded") !== "true"));
@@ -54,13 +49,26 @@ function openMenu(open) {
 	document.body.classList.toggle("menu-open", open);
 }
 
+/** Links to the screens that the key's scopes allow. */
+function drawNavigation() {
+	fill(navigation);
+	for (const [group, members] of Object.entries(groups)) {
+		const names = Object.keys(members).filter((name) => hasScope(members[name]?.[0] ?? "-"));
+		const links = names.map((name) => h("li", h("a", { href: `#/${name}`, "data-screen": name }, word("nav", name))));
+		if (links.length > 0) append(navigation, h("p.nav-group", { "aria-hidden": "true" }, word("nav", `group.${group}`)), h("ul", links));
+	}
+}
+
 const language = h(
 	"select",
 	{ "aria-label": t("shell.language"), onchange: () => chooseLanguage(/** @type {"en" | "de"} */ (language.value)) },
 	Object.entries(languages).map(([value, text]) => h("option", { value, lang: value, selected: value === currentLanguage() }, text)),
 );
+const help = h("a", { href: t("shell.help.page") }, t("shell.help"));
+const showShortcuts = startShortcuts(Object.keys(screens));
+const keyboard = h("button", { type: "button", class: "keyboard", onclick: showShortcuts }, t("keyboard.title"));
 const signOut = h("button", { type: "button", onclick: forgetKey }, t("shell.forget"));
-const skip = h("a", { class: "skip", href: "#main" }, t("shell.skip"));
+const skip = h("a.skip", { href: "#main" }, t("shell.skip"));
 // A link to #main would be read as a screen's address.
 skip.addEventListener("click", (event) => {
 	event.preventDefault();
@@ -71,11 +79,10 @@ fill(
 	document.body,
 	skip,
 	h(
-		"header",
-		{ class: "bar" },
+		"header.bar",
 		menu,
-		h("a", { class: "brand", href: "#/home" }, "plumbline"),
-		h("span", { class: "bar-end" }, language, h("button", { type: "button", onclick: toggleTheme }, t("shell.theme")), signOut),
+		h("a.brand", { href: "#/home" }, "plumbline"),
+		h("span.bar-end", help, keyboard, language, h("button", { type: "button", onclick: toggleTheme }, t("shell.theme")), signOut),
 	),
 	navigation,
 	main,
@@ -92,7 +99,8 @@ const router = createRouter(main, screens, (shown) => {
 function showWhatMay() {
 	const isSignedIn = keyOfSession() !== null;
 	document.body.classList.toggle("signed-in", isSignedIn);
-	navigation.hidden = menu.hidden = signOut.hidden = !isSignedIn;
+	navigation.hidden = menu.hidden = keyboard.hidden = signOut.hidden = !isSignedIn;
+	drawNavigation();
 	router.stop();
 	if (isSignedIn) router.start();
 	else if (location.pathname === "/first-key" && location.hash.length > 1) showFirstKey(main, location.hash.slice(1));

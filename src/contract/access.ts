@@ -109,6 +109,15 @@ export const access = {
     },
     errors: ["not_found"],
   }),
+  "keys.current": endpoint({
+    method: "GET",
+    path: "/api/v3/keys/current",
+    tag: "keys",
+    summary: "The key that asks: whose it is, its scopes and its limits.",
+    anyScope: true,
+    reply: keyRecord,
+    errors: [],
+  }),
   "keys.revoke": endpoint({
     method: "DELETE",
     path: "/api/v3/keys/{key_id}",

@@ -108,6 +108,8 @@ export const alignmentRow = {
     creator: { type: "string" },
     performance_metrics: metrics,
     progress: { type: "number", minimum: 0, maximum: 100 },
+    phase: { type: "string", description: "There while it is PENDING." },
+    progress_detail: progressDetail,
     estimated_completion: timestamp,
     error: { type: "string" },
     evaluation_id: { type: "string" },
@@ -312,8 +314,11 @@ export const alignments = {
     reply: {
       type: "object",
       additionalProperties: false,
-      required: ["alignment_projects"],
-      properties: { alignment_projects: { type: "array", items: alignmentRow } },
+      required: ["alignment_projects", "total"],
+      properties: {
+        alignment_projects: { type: "array", items: alignmentRow },
+        total: { type: "integer", description: "Of those with this status." },
+      },
     },
     errors: [],
   }),

@@ -154,6 +154,11 @@ export const failureBody = {
               loc: { type: "array", items: { type: ["string", "integer"] } },
               msg: { type: "string" },
               type: { type: "string" },
+              ctx: {
+                type: "object",
+                description: "What `msg` says, field by field.",
+                additionalProperties: { type: ["string", "null"] },
+              },
             },
           },
         },

@@ -40,6 +40,8 @@ export interface Endpoint {
    * `key_elsewhere`: only requests from other machines need one.
    */
   open?: true | "loopback" | "key_elsewhere";
+  /** Any valid key may call it, whatever its scopes. */
+  anyScope?: true;
   /** Polled by monitoring programs, so its requests are logged at debug level only. */
   watched?: true;
   /** Generates tokens with a model, so token limits apply. They always apply to endpoints tagged inference. */
@@ -60,7 +62,7 @@ export const endpoint = <const E extends Endpoint>(promise: E): E => promise;
 export const scopes = ["inference", "documents", "alignments", "models", "agents", "keys", "admin"] as const;
 export type Scope = (typeof scopes)[number];
 
-/** The scope that an endpoint requires, by its tag. An open endpoint requires none. */
+/** The scope that an endpoint requires, by its tag. An open endpoint and one for any scope require none. */
 export const scopeOfTag: Readonly<Record<string, Scope>> = {
   documents: "documents",
   benchmarks: "documents",

@@ -222,8 +222,11 @@ export const models = {
     reply: {
       type: "object",
       additionalProperties: false,
-      required: ["domain_aligned_models"],
-      properties: { domain_aligned_models: { type: "array", items: alignedModelRow } },
+      required: ["domain_aligned_models", "total"],
+      properties: {
+        domain_aligned_models: { type: "array", items: alignedModelRow },
+        total: { type: "integer", description: "Of those that the filters let through." },
+      },
     },
     errors: ["no_aligned_models", "first_model_under_way"],
   }),

@@ -60,6 +60,8 @@ function consoleFiles(): [path: string, file: string][] {
     ...filesUnder("/console/", folder),
     ["/", join(folder, "index.html")],
     ["/first-key", join(folder, "index.html")],
+    ["/help", join(folder, "help/en.html")],
+    ["/help/de", join(folder, "help/de.html")],
     ["/console/uplot.js", join(charts, "uPlot.iife.min.js")],
     ["/console/uplot.css", join(charts, "uPlot.min.css")],
   ];

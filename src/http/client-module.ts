@@ -1,24 +1,48 @@
-// The console's client as a module made from the OpenAPI document: a table of operations. `npm run client` writes it, and a test
-// compares it, so that the console cannot call what the API does not have.
+// The console's client as a module made from the OpenAPI document: a table of the operations that the console's modules name.
+// `npm run client` writes it, and a test compares it, so that the console cannot call what the API does not have.
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
 
 interface Operation {
   operationId: string;
   parameters?: { name: string }[];
+  "x-scope"?: string;
 }
 
-export function renderClientModule(document: Record<string, unknown>): string {
+/** `folder`: the console's. */
+export function renderClientModule(document: Record<string, unknown>, folder: string): string {
   const paths = document.paths as Record<string, Record<string, Operation>>;
+  const named = namesIn(folder);
   const lines = Object.entries(paths).flatMap(([path, methods]) =>
-    Object.entries(methods).map(([method, operation]) => {
-      const takesKey = (operation.parameters ?? []).some(({ name }) => name === "idempotency-key");
-      const entry = [method.toUpperCase(), path, ...(takesKey ? ["once"] : [])];
-      return `  ${operation.operationId}: [${entry.map((one) => `"${one}"`).join(", ")}],`;
-    }),
+    Object.entries(methods)
+      .filter(([, { operationId }]) => named.has(operationId))
+      .map(([method, operation]) => {
+        const takesKey = (operation.parameters ?? []).some(({ name }) => name === "idempotency-key");
+        const entry = [
+          operation["x-scope"] ?? "-",
+          method.toUpperCase(),
+          path.replace("/api/v3/", ""),
+          ...(takesKey ? ["once"] : []),
+        ];
+        return `  ${operation.operationId}: "${entry.join(" ")}",`;
+      }),
   );
   return `// Made from /openapi.json by \`npm run client\`; not edited by hand.
-/** Method and path of every operation of the API; "once" where it takes an Idempotency-Key. */
-export const operations = /** @type {const} */ ({
+/**
+ * Scope ("-": any key), method and path (under /api/v3/ where no slash begins it) of the operations that the console calls; "once" where one takes an Idempotency-Key.
+ * @type {Record<string, string>}
+ */
+export const operations = {
 ${lines.sort().join("\n")}
-});
+};
 `;
+}
+
+/** Every word in quotes of the modules: an operation is always named by one. */
+function namesIn(folder: string): Set<string> {
+  const modules = readdirSync(folder, { recursive: true, encoding: "utf8" }).filter(
+    (name) => name.endsWith(".js") && !name.endsWith("operations.js"),
+  );
+  const code = modules.map((name) => readFileSync(join(folder, name), "utf8")).join("\n");
+  return new Set([...code.matchAll(/"([a-z_]+)"/g)].map(([, name]) => name!));
 }

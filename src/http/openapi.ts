@@ -70,7 +70,7 @@ function operation(name: string, endpoint: Endpoint, upstreams: readonly string[
   return {
     operationId: name.replaceAll(".", "_"),
     summary: endpoint.summary,
-    ...(isOpen(endpoint) ? {} : { description: `Asks for the scope \`${scopeOfTag[endpoint.tag]}\`.` }),
+    ...(isOpen(endpoint) ? {} : scopeOf(endpoint)),
     tags: [endpoint.tag],
     ...(endpoint.aliases ? { "x-aliases": endpoint.aliases } : {}),
     ...(parameters.length > 0 ? { parameters } : {}),
@@ -79,6 +79,11 @@ function operation(name: string, endpoint: Endpoint, upstreams: readonly string[
     security: securityOf(endpoint),
   };
 }
+
+const scopeOf = ({ anyScope, tag }: Endpoint): Json =>
+  anyScope
+    ? { description: "Any key may ask." }
+    : { description: `Asks for the scope \`${scopeOfTag[tag]}\`.`, "x-scope": scopeOfTag[tag] };
 
 const isOpen = ({ open }: Endpoint): boolean => open === true || open === "loopback";
 

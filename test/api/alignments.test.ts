@@ -113,8 +113,19 @@ describe("one house", () => {
     assert.deepEqual(sources, { format: 1, documents: [id], passages: [] });
     const older = await house.until(await house.align({ older: true }), "COMPLETED");
     assert.equal(sourcesOf(older.model_id), null);
-    assert.ok(!("progress" in row) && !("error" in row));
+    assert.ok(!("progress" in row) && !("error" in row) && !("phase" in row) && !("progress_detail" in row));
     assert.deepEqual((await house.call("alignments.list", {}, bob)).alignment_projects, []);
+  });
+
+  test("a row of the list says how far the run is, as its status does", async () => {
+    const id = await house.training(await house.align({ waits: true }));
+    const status = await watch(house, id, (found) => found.progress_detail?.unit === "steps");
+    const { alignment_projects: rows } = await house.call("alignments.list", { query: { status: "PENDING" } });
+    const row = rows.find((one: { id: string }) => one.id === id);
+    assert.deepEqual([row.phase, row.progress_detail.unit], ["training", "steps"]);
+    assert.ok(row.progress_detail.done >= status.progress_detail.done && row.progress >= status.progress);
+    await house.call("alignments.stop", { params: { alignment_id: id } });
+    await house.until(id, "STOPPED");
   });
 
   test("nothing of the sealed split is anywhere in the run's folder", async () => {

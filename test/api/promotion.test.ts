@@ -12,6 +12,7 @@ interface Detail {
   loc: string[];
   msg: string;
   type: string;
+  ctx?: Record<string, string | null>;
 }
 
 async function uploaded(it: TestHouse, rows: object[]): Promise<string> {
@@ -106,6 +107,12 @@ describe("promotion", () => {
       lost.map(({ loc }) => loc),
       Array.from({ length: 11 }, (_, index) => ["sealed", benchmarkId, String(index + 5)]),
     );
+    assert.deepEqual(lost[0]!.ctx, {
+      text: "What is the value of thing 5?",
+      expected: "value5",
+      answer: "No idea",
+      former_answer: "It is value5.",
+    });
     assert.match(lost[0]!.msg, /thing 5\?.*expected: value5.*before: It is value5\..*now: No idea/);
     assert.match(details[0]!.msg, /-50\.0 points against model_.*11 of 22 items lost and 0 gained/);
     assert.deepEqual(await promoted(), [{ line: "harbour", base_model_id: it.baseId, model_id: second }]);

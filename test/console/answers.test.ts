@@ -72,6 +72,8 @@ describe("with an aligned model", { skip: withoutBrowser }, () => {
     await picture(page, "agent");
     await visit(page, "#/keys");
     await page.getByLabel("What it is for").fill("a script");
+    // A key may ask models, and no more than is ticked.
+    await page.getByLabel("agents", { exact: true }).check();
     await page.getByRole("button", { name: "Make the key" }).click();
     const key = await page.getByRole("dialog").locator("pre").textContent();
     assert.equal((await it.get("/api/v3/agents", { headers: { authorization: `Bearer ${key}` } })).status, 200);

@@ -33,6 +33,8 @@ const alwaysRefused = /\/models\/aligned\b/;
 export async function openPage(browser: Browser, address: string, view: View = {}): Promise<Watched> {
   const { width = 1280, colorScheme = "light", locale = "en-GB", refused } = view;
   const context = await browser.newContext({ viewport: { width, height: 800 }, colorScheme, locale });
+  // The machine may be busy with other things.
+  context.setDefaultTimeout(120_000);
   const page = await context.newPage();
   const wrong: string[] = [];
   page.on("console", (message) => {

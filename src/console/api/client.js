@@ -1,5 +1,5 @@
 // The console's client: calls the operations of operations.js with the key of this browser session.
-import { forgetKey, keyOfSession } from "../shell/session.js";
+import { forgetKey, hasScope, keyOfSession } from "../shell/session.js";
 import { operations } from "./operations.js";
 
 /** @import { CallInput, Detail, Name, Replies, ServerEvent } from "./types.d.ts" */
@@ -31,17 +31,35 @@ function errorOf(status, text) {
 	}
 }
 
+/** @param {Name} name */
+const operation = (name) =>
+	/** @type {[scope: string, method: string, path: string, once?: string]} */ ((operations[name] ?? "").split(" "));
+
+/** Whether the key has the scope that an operation asks for. @param {Name} name */
+export const may = (name) => hasScope(operation(name)[0]);
+
 /** @param {Name} name @param {CallInput} input */
 export function pathOf(name, { params = {}, query = {} } = {}) {
-	const path = operations[name][1].replace(/\{(\w+)\}/g, (_, one) => encodeURIComponent(params[one] ?? ""));
+	const [, , place] = operation(name);
+	const path = (place.startsWith("/") ? place : `/api/v3/${place}`).replace(/\{(\w+)\}/g, (_, one) =>
+		encodeURIComponent((typeof params === "string" ? params : params[one]) ?? ""),
+	);
 	const asked = Object.entries(query).filter(([, value]) => value !== undefined && value !== null && value !== "");
 	return asked.length === 0 ? path : `${path}?${new URLSearchParams(asked.map(([key, value]) => [key, String(value)]))}`;
 }
 
-/** @param {Name} name @param {CallInput} input @param {Record<string, string>} [headers] */
-async function send(name, input, headers = {}) {
-	const [method, , once] = operations[name];
-	const key = keyOfSession();
+/** @type {AbortSignal | undefined} */
+let reading;
+
+/** What is read from now on ends with this signal: with the screen that asks. @param {AbortSignal} [signal] */
+export function readUntil(signal) {
+	reading = signal;
+}
+
+/** @param {Name} name @param {CallInput} input @param {Record<string, string>} [headers] @param {string | null} [key] */
+async function send(name, input, headers = {}, key = keyOfSession()) {
+	const [, method, , once] = operation(name);
+	const signal = input.signal ?? (method === "GET" ? reading : undefined);
 	const response = await fetch(pathOf(name, input), {
 		method,
 		headers: {
@@ -51,7 +69,7 @@ async function send(name, input, headers = {}) {
 			...headers,
 		},
 		...(input.body === undefined ? {} : { body: JSON.stringify(input.body) }),
-		...(input.signal === undefined ? {} : { signal: input.signal }),
+		...(signal && { signal }),
 	});
 	if (response.ok) return response;
 	// A key that was revoked meanwhile; the shell asks for another.
@@ -69,13 +87,22 @@ export async function call(name, input = {}) {
 	return (await send(name, input)).json();
 }
 
+/**
+ * As `call`; null, and nothing is asked, where the key has not the scope for it.
+ * @template {Name} N
+ * @param {N} name
+ * @param {CallInput} [input]
+ * @returns {Promise<Replies[N] | null>}
+ */
+export const callIfMay = async (name, input) => (may(name) ? call(name, input) : null);
+
 /** The answer as text, where it is no JSON. @param {Name} name @param {CallInput} [input] */
 export async function callText(name, input = {}) {
 	return (await send(name, input)).text();
 }
 
 /**
- * Every page of a list, one request after another.
+ * Every page of a list: the first one, then several at a time. Empty where the key has not the scope for it.
  * @template {Name} N
  * @template T
  * @param {N} name
@@ -85,13 +112,15 @@ export async function callText(name, input = {}) {
  */
 export async function callAll(name, rowsOf, input = {}) {
 	const limit = 100;
-	/** @type {T[]} */
-	const rows = [];
-	for (;;) {
-		const page = rowsOf(await call(name, { ...input, query: { ...input.query, limit, offset: rows.length } }));
-		rows.push(...page);
-		if (page.length < limit) return rows;
+	const pageFrom = async (/** @type {number} */ offset) => rowsOf(await call(name, { ...input, query: { ...input.query, limit, offset } }));
+	if (!may(name)) return [];
+	const rows = await pageFrom(0);
+	while (rows.length > 0 && rows.length % limit === 0) {
+		const from = rows.length;
+		rows.push(...(await Promise.all([0, 1, 2, 3, 4].map((page) => pageFrom(from + page * limit)))).flat());
+		if (rows.length === from) break;
 	}
+	return rows;
 }
 
 /** Saves an answer as a file. @param {Name} name @param {CallInput} input @param {string} fileName */
@@ -179,7 +208,7 @@ export function upload(name, file, { onProgress = () => {}, signal, query = {} }
 	const request = new XMLHttpRequest();
 	request.open("POST", pathOf(name, { query }));
 	request.setRequestHeader("authorization", `Bearer ${keyOfSession()}`);
-	if (operations[name][2]) request.setRequestHeader("idempotency-key", onceKey());
+	if (operation(name)[3]) request.setRequestHeader("idempotency-key", onceKey());
 	request.upload.onprogress = ({ loaded, total }) => onProgress(loaded / total);
 	request.onload = () => {
 		if (request.status < 300) resolve(JSON.parse(request.responseText));
@@ -197,18 +226,15 @@ export function upload(name, file, { onProgress = () => {}, signal, query = {} }
 /** Hexadecimal, as `crypto.randomUUID` is there only on pages that came over TLS or from this machine. */
 export const onceKey = () => [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 
-/** Whether the appliance knows a key. A key of few scopes is refused here, but known. @param {string} key */
-export async function isKnownKey(key) {
-	const response = await fetch(pathOf("keys_list", { query: { limit: 1 } }), {
-		headers: { authorization: `Bearer ${key}` },
-	});
-	if (response.ok || response.status === 403) return true;
-	if (response.status === 401) return false;
-	throw errorOf(response.status, await response.text());
-}
+/** What the appliance knows of a key; null of one that it does not know. @param {string} key @returns {Promise<Replies["keys_current"] | null>} */
+export const recordOfKey = (key) =>
+	orNull(
+		send("keys_current", {}, {}, key).then((response) => response.json()),
+		401,
+	);
 
 /**
- * Null where the API refuses with one of these statuses: where there is nothing yet, or the key may not see it.
+ * Null where the API refuses with one of these statuses, as where there is nothing yet.
  * @template T
  * @param {Promise<T>} asked
  * @param {...number} statuses
@@ -220,9 +246,10 @@ export const orNull = (asked, ...statuses) =>
 		throw error;
 	});
 
-/** @param {{ signal?: AbortSignal }} view */
-export async function alignedModels({ signal }) {
+export async function alignedModels() {
 	const rowsOf = (/** @type {Replies["models_aligned"]} */ reply) => reply.domain_aligned_models;
 	// Without any model the API answers 404.
-	return (await orNull(callAll("models_aligned", rowsOf, { signal }), 403, 404)) ?? [];
+	return (await orNull(callAll("models_aligned", rowsOf), 404)) ?? [];
 }
+
+export const baseModels = () => callAll("models_base", (reply) => reply.base_models);

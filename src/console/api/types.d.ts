@@ -8,7 +8,8 @@ export type Replies = { [N in keyof Contract as NameOf<N>]: Reply<Contract[N]> }
 export type Name = keyof Replies;
 
 export interface CallInput {
-	params?: Record<string, string>;
+	/** Of the path; a text stands for the only one. */
+	params?: string | Record<string, string>;
 	/** Undefined and empty values are left out. */
 	query?: Record<string, string | number | boolean | undefined | null>;
 	body?: object;
@@ -27,4 +28,5 @@ export interface Detail {
 	loc: (string | number)[];
 	msg: string;
 	type: string;
+	ctx?: Record<string, string | null>;
 }

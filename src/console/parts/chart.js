@@ -1,8 +1,9 @@
 // Line charts on uPlot, which /console/uplot.js defines. The colours are the page's; what a chart shows is also said in words.
+import { t } from "../shell/language.js";
 import { currentTheme, theme } from "../shell/theme.js";
 import { h } from "./dom.js";
 
-/** @typedef {(number | null)[]} Values */
+/** @typedef {(number | null)[]} Points */
 /** @typedef {{ label: string, color: "accent" | "second" | "muted", dashed?: boolean, dots?: boolean, hidden?: boolean }} Line */
 
 /** Colours of lines on the two backgrounds, each with a contrast of at least 3 to 1. */
@@ -24,10 +25,10 @@ const palette = {
  * @param {AbortSignal} signal ends it
  */
 export function lineChart(name, { x, lines, band, height = 220, range }, signal) {
-	const place = h("div", { class: "chart-canvas", "aria-hidden": "true" });
-	const caption = h("figcaption", {}, name);
-	const element = h("figure", { class: "chart" }, place, caption);
-	/** @type {[number[], ...Values[]]} */
+	const place = h("div.chart-canvas", { "aria-hidden": "true" });
+	const caption = h("figcaption", name);
+	const figure = h("figure.chart", place, caption);
+	/** @type {[number[], ...Points[]]} */
 	let data = [[], ...lines.map(() => [])];
 	/** @type {any} uPlot has no types for the global that its script defines. */
 	let plot = null;
@@ -83,12 +84,32 @@ export function lineChart(name, { x, lines, band, height = 220, range }, signal)
 	});
 
 	return {
-		element,
-		/** @param {[number[], ...Values[]]} next @param {string} [words] what it shows now */
+		element: figure,
+		/** @param {[number[], ...Points[]]} next @param {string} [words] what it shows now */
 		show(next, words) {
 			data = next;
 			if (words !== undefined) caption.textContent = words;
 			plot?.setData(data);
 		},
+	};
+}
+
+/** A score out of 100 with the ends of its interval. @typedef {{ score: number, low: number, high: number }} Score */
+
+/**
+ * Scores with the band of their intervals, and other lines beside them.
+ * @param {string} name
+ * @param {{ x: string, label: string, others?: Line[] }} options
+ * @param {AbortSignal} signal
+ */
+export function scoreChart(name, { x, label, others = [] }, signal) {
+	const end = (/** @type {string} */ text) => /** @type {Line} */ ({ label: text, color: "muted", hidden: true });
+	const lines = [/** @type {Line} */ ({ label, color: "accent", dots: true }), end(t("field.low")), end(t("field.high")), ...others];
+	const chart = lineChart(name, { x, range: [0, 100], band: [3, 2], lines }, signal);
+	return {
+		element: chart.element,
+		/** @param {number[]} at @param {Score[]} scores @param {string} words @param {...Points} more of the other lines */
+		show: (at, scores, words, ...more) =>
+			chart.show([at, scores.map(({ score }) => score), scores.map(({ low }) => low), scores.map(({ high }) => high), ...more], words),
 	};
 }

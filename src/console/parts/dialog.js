@@ -1,19 +1,21 @@
-// Questions that stop the user for a moment. The browser's dialog keeps the focus inside, and Escape leaves it.
+// Questions that stop the user for a moment. The browser's dialog keeps the focus inside, Escape leaves it, and the focus goes back
+// to where it was.
 import { t } from "../shell/language.js";
 import { h, newId } from "./dom.js";
+import { actButton } from "./page.js";
 
 /** @import { Child } from "./dom.js" */
+/** @import { View } from "../shell/router.js" */
 
-/** @param {string} title @param {...Child} children */
-export function openDialog(title, ...children) {
+/** @param {string} title @param {Child} body @param {Child[]} [actions] beside the button that closes it @param {string} [close] */
+export function openDialog(title, body, actions = [], close = t("action.close")) {
 	const id = newId();
-	const close = h("button", { type: "button", onclick: () => dialog.close() }, t("action.close"));
 	const dialog = h(
 		"dialog",
 		{ "aria-labelledby": id },
 		h("h2", { id }, title),
-		h("div", { class: "dialog-body" }, children),
-		h("p", { class: "actions" }, close),
+		h("div.dialog-body", body),
+		h("p.actions", actions, h("button", { type: "button", onclick: () => dialog.close() }, close)),
 	);
 	dialog.addEventListener("close", () => dialog.remove());
 	document.body.append(dialog);
@@ -22,35 +24,33 @@ export function openDialog(title, ...children) {
 }
 
 /**
+ * A button for what is better asked about first.
+ * @param {Pick<View, "fail">} view
+ * @param {string} act the button's text
  * @param {string} title
  * @param {string} text what will happen
- * @param {string} act
- * @returns {Promise<boolean>}
+ * @param {() => Promise<unknown>} perform
+ * @param {boolean} [isOff]
  */
-export function confirmAct(title, text, act) {
-	const id = newId();
+export const dangerButton = (view, act, title, text, perform, isOff) =>
+	actButton(
+		view,
+		act,
+		async () => {
+			if (await isConfirmed(title, text, act)) await perform();
+		},
+		{ kind: "danger", isOff },
+	);
+
+/** @param {string} title @param {string} text @param {string} act @returns {Promise<boolean>} */
+function isConfirmed(title, text, act) {
 	const { promise, resolve } = Promise.withResolvers();
-	const answer = (/** @type {boolean} */ said) => () => {
-		resolve(said);
+	const agree = () => {
+		resolve(true);
 		dialog.close();
 	};
-	const dialog = h(
-		"dialog",
-		{ "aria-labelledby": id },
-		h("h2", { id }, title),
-		h("p", {}, text),
-		h(
-			"p",
-			{ class: "actions" },
-			h("button", { type: "button", class: "danger", onclick: answer(true) }, act),
-			h("button", { type: "button", onclick: answer(false) }, t("action.cancel")),
-		),
-	);
-	dialog.addEventListener("close", () => {
-		resolve(false);
-		dialog.remove();
-	});
-	document.body.append(dialog);
-	dialog.showModal();
+	const button = h("button", { type: "button", class: "danger", onclick: agree }, act);
+	const dialog = openDialog(title, h("p", text), [button], t("action.cancel"));
+	dialog.addEventListener("close", () => resolve(false));
 	return promise;
 }

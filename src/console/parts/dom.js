@@ -7,22 +7,27 @@
 const properties = new Set(["value", "checked", "disabled", "selected", "indeterminate", "open", "hidden", "htmlFor"]);
 
 /**
+ * An element: `h("p", text)`, `h("p.small", text)` with classes, `h("a", { href }, text)` with props.
  * @template {keyof HTMLElementTagNameMap} K
- * @param {K} tag
- * @param {Props} [props] `on…` are listeners; null, undefined and false leave a prop out
+ * @param {K | `${K}.${string}`} name
+ * @param {Props | Child} [props] `on…` are listeners; null, undefined and false leave a prop out
  * @param {...Child} children
  * @returns {HTMLElementTagNameMap[K]}
  */
-export function h(tag, props = {}, ...children) {
+export function h(name, props, ...children) {
+	const [tag = "", ...classes] = name.split(".");
 	const element = document.createElement(tag);
-	for (const [name, value] of Object.entries(props)) {
+	element.classList.add(...classes);
+	const isChild = typeof props !== "object" || props === null || props instanceof Node || Array.isArray(props);
+	for (const [name, value] of isChild ? [] : Object.entries(props)) {
 		if (value === null || value === undefined || value === false) continue;
 		if (name.startsWith("on")) element.addEventListener(name.slice(2), /** @type {EventListener} */ (value));
 		else if (properties.has(name)) Object.assign(element, { [name]: value });
 		else element.setAttribute(name, value === true ? "" : String(value));
 	}
+	if (isChild) append(element, /** @type {Child} */ (props));
 	append(element, ...children);
-	return element;
+	return /** @type {HTMLElementTagNameMap[K]} */ (element);
 }
 
 /** @param {Element} element @param {...Child} children */
@@ -33,10 +38,21 @@ export function append(element, ...children) {
 		else if (child instanceof Node || typeof child === "string") element.append(child);
 }
 
-/** @param {Element} element @param {...Child} children */
+/** Replaces what is in an element. The focus stays on what is there again, so that a screen can be drawn anew while it is used. @param {Element} element @param {...Child} children */
 export function fill(element, ...children) {
+	const held = document.activeElement;
+	const isWithin = held !== null && held !== element && element.contains(held);
+	const alike = () =>
+		[...element.querySelectorAll(held?.tagName ?? "")].filter(
+			(one) => one.textContent === held?.textContent && one.getAttribute("href") === held?.getAttribute("href"),
+		);
+	// Of several that look the same, the one at the same place.
+	const at = isWithin ? alike().indexOf(held) : -1;
 	element.replaceChildren();
 	append(element, ...children);
+	if (!isWithin) return;
+	const again = element.contains(held) ? held : held.textContent !== "" && alike()[at];
+	if (again instanceof HTMLElement) again.focus({ preventScroll: true });
 }
 
 let ids = 0;

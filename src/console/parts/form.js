@@ -1,5 +1,6 @@
 // Forms: labelled fields, errors beside the field that they are about, one submission at a time.
 import { ApiError } from "../api/client.js";
+import { t, word } from "../shell/language.js";
 import { fill, h, newId } from "./dom.js";
 import { failure } from "./states.js";
 
@@ -8,7 +9,7 @@ import { failure } from "./states.js";
  * @typedef {object} Field
  * @property {string} name of the API's field
  * @property {string} label
- * @property {"text" | "number" | "textarea" | "select" | "checkbox" | "password" | "checks" | "file" | "datetime-local"} [type]
+ * @property {"text" | "number" | "textarea" | "select" | "checkbox" | "password" | "checks" | "file" | "datetime-local"} [type] where it is not told by options or a value that is a number
  * @property {string} [hint]
  * @property {string | number | boolean | null} [value]
  * @property {boolean} [required]
@@ -22,7 +23,7 @@ import { failure } from "./states.js";
  * @param {{ submit: string, onSubmit: (values: Values) => Promise<unknown>, actions?: Child[], kind?: string }} options
  */
 export function form(fields, { submit, onSubmit, actions = [], kind = "primary" }) {
-	const errors = h("div", {});
+	const errors = h("div");
 	const button = h("button", { class: kind }, submit);
 	const made = fields.map((field) => ({ field, ...control(field) }));
 	const element = h(
@@ -30,13 +31,15 @@ export function form(fields, { submit, onSubmit, actions = [], kind = "primary" 
 		{ novalidate: false },
 		made.map(({ row }) => row),
 		errors,
-		h("p", { class: "actions" }, button, actions),
+		h("p.actions", button, actions),
 	);
 	element.addEventListener("submit", async (event) => {
 		event.preventDefault();
 		fill(errors);
 		for (const { error } of made) fill(error);
-		button.disabled = true;
+		// It stays focusable, so that the focus can come back to it from a dialog.
+		if (button.ariaDisabled === "true") return;
+		button.ariaDisabled = "true";
 		try {
 			await onSubmit(Object.fromEntries(made.map(({ field, read }) => [field.name, read()])));
 		} catch (thrown) {
@@ -45,27 +48,28 @@ export function form(fields, { submit, onSubmit, actions = [], kind = "primary" 
 			fill(errors, failure(thrown));
 			errors.scrollIntoView({ block: "nearest" });
 		}
-		button.disabled = false;
+		button.ariaDisabled = null;
 	});
 	return element;
 }
 
 /** @param {Field} field */
 function control(field) {
-	const { name, label, type = "text", hint, value, required = false, options = [], more = {} } = field;
+	const { name, label, hint, value, required = false, options, more = {} } = field;
+	const type = field.type ?? (options ? "select" : typeof value === "number" ? "number" : "text");
 	const id = newId();
-	const error = h("p", { class: "field-error", id: `${id}-error`, "aria-live": "polite" });
+	const error = h("p.field-error", { id: `${id}-error`, "aria-live": "polite" });
 	const about = [hint && `${id}-hint`, `${id}-error`].filter(Boolean).join(" ");
 	const shared = { id, name, required, "aria-describedby": about, ...more };
-	const hintLine = hint && h("p", { class: "hint", id: `${id}-hint` }, hint);
+	const hintLine = hint && h("p.hint", { id: `${id}-hint` }, hint);
 	if (type === "checks") return checks(field, error, hintLine);
 	if (type === "checkbox") {
 		const input = h("input", { ...shared, type, checked: value === true });
-		const row = h("div", { class: "field check" }, input, h("label", { for: id }, label), hintLine, error);
+		const row = h("div.field.check", input, h("label", { for: id }, label), hintLine, error);
 		return { row, error, read: () => input.checked };
 	}
-	const input = inputOf(type, { ...shared, value }, options);
-	const row = h("div", { class: "field" }, h("label", { for: id }, label), input, hintLine, error);
+	const input = inputOf(type, { ...shared, value }, options ?? []);
+	const row = h("div.field", h("label", { for: id }, label), input, hintLine, error);
 	const read = () => {
 		if (type === "file") {
 			const { files } = /** @type {HTMLInputElement} */ (input);
@@ -87,23 +91,34 @@ function inputOf(type, props, options) {
 	return h("select", rest, made);
 }
 
-/** Several of a list, with a box to find and to take all. @param {Field} field @param {HTMLElement} error @param {Child} hintLine */
+/** Options of words of the API, as their texts in `group`. @param {readonly string[]} values @param {Parameters<typeof word>[0]} group */
+export const optionsOf = (values, group) => values.map((value) => ({ value, text: word(group, value) }));
+
+/** A list that is longer than this gets a field to search it. */
+const searchedFrom = 20;
+
+/** Several of a list, with a box to take all that are shown and, of a long list, a field to find some. @param {Field} field @param {HTMLElement} error @param {Child} hintLine */
 function checks({ name, label, options = [] }, error, hintLine) {
 	const boxes = options.map(({ value, text, chosen }) => {
 		const input = h("input", { type: "checkbox", name, value, checked: chosen !== false });
-		return { input, row: h("label", { class: "check" }, input, " ", text) };
+		return { input, row: h("label.check", input, " ", text) };
 	});
 	const all = h("input", { type: "checkbox", checked: boxes.every(({ input }) => input.checked), "aria-label": label });
 	all.addEventListener("change", () => {
-		for (const { input } of boxes) input.checked = all.checked;
+		for (const { input, row } of boxes) if (!row.hidden) input.checked = all.checked;
+	});
+	const find = `${t("filter.search")}: ${label}`;
+	const search = h("input", { type: "search", autocomplete: "off", "aria-label": find, placeholder: find });
+	search.addEventListener("input", () => {
+		const wanted = search.value.trim().toLowerCase();
+		for (const { row } of boxes) row.hidden = !row.textContent?.toLowerCase().includes(wanted);
 	});
 	const row = h(
-		"fieldset",
-		{ class: "field" },
-		h("legend", {}, options.length > 3 && all, ` ${label}`),
+		"fieldset.field",
+		h("legend", options.length > 3 && all, ` ${label}`),
+		options.length > searchedFrom && search,
 		h(
-			"div",
-			{ class: "checks" },
+			"div.checks",
 			boxes.map((box) => box.row),
 		),
 		hintLine,

@@ -1,39 +1,42 @@
-// A list of a benchmark's items with filters above it.
-import { number, t } from "../shell/language.js";
+// A list of items with filters above it.
+import { number, t, word } from "../shell/language.js";
 import { fill, h } from "./dom.js";
+import { badge } from "./states.js";
 
-/** @typedef {{ value: string, text: string }} Choice */
+/** @import { Child } from "./dom.js" */
+/**
+ * `of` gives a word of the API, whose text is in `group`; `chosen` is what the filter stands on at first.
+ * @template T
+ * @typedef {{ label: string, group: string, of: (item: T) => string, chosen?: string | null }} Filter
+ */
 
 const shownAtFirst = 50;
 
 /**
  * @template T
  * @param {readonly T[]} items
- * @param {{ filters: { label: string, choices: Choice[], of: (item: T) => string }[], textOf: (item: T) => string, render: (item: T) => HTMLElement }} options
+ * @param {{ filters: Filter<T>[], textOf: (item: T) => string, render: (item: T) => Child, actions?: Child }} options
  */
-export function filteredItems(items, { filters, textOf, render }) {
-	const made = filters.map(({ label, choices, of }) => {
-		const select = h(
-			"select",
-			{},
-			h("option", { value: "" }, t("filter.all")),
-			choices.map(({ value, text }) => h("option", { value }, text)),
-		);
-		return { select, of, row: h("label", {}, label, select) };
+export function filteredItems(items, { filters, textOf, render, actions }) {
+	const made = filters.map(({ label, group, of, chosen }) => {
+		const words = [...new Set(items.map(of))].map((value) => h("option", { value, selected: value === chosen }, word(group, value)));
+		const select = h("select", h("option", { value: "" }, t("filter.all")), words);
+		return { select, of, row: h("label", label, select) };
 	});
 	const search = h("input", { type: "search", autocomplete: "off" });
-	const counted = h("p", { class: "small", "aria-live": "polite" });
-	const list = h("ul", { class: "list" });
+	const counted = h("p.small", { "aria-live": "polite" });
+	const list = h("ul.list");
 	const more = h("button", { type: "button" }, t("action.more"));
 	let most = shownAtFirst;
 
 	const draw = () => {
 		const wanted = search.value.trim().toLowerCase();
-		const found = items.filter(
-			(item) =>
-				made.every(({ select, of }) => select.value === "" || of(item) === select.value) && textOf(item).toLowerCase().includes(wanted),
+		const passes = (/** @type {T} */ item) => made.every(({ select, of }) => select.value === "" || of(item) === select.value);
+		const found = items.filter((item) => passes(item) && textOf(item).toLowerCase().includes(wanted));
+		fill(
+			list,
+			found.slice(0, most).map((item) => h("li", render(item))),
 		);
-		fill(list, found.slice(0, most).map(render));
 		fill(counted, t("filter.found", { n: found.length, all: number(items.length) }));
 		more.hidden = found.length <= most;
 	};
@@ -48,11 +51,13 @@ export function filteredItems(items, { filters, textOf, render }) {
 		draw();
 	});
 	draw();
-	const bar = h(
-		"div",
-		{ class: "filters" },
-		made.map(({ row }) => row),
-		h("label", {}, t("filter.search"), search),
-	);
-	return { element: h("div", {}, bar, counted, list, h("p", {}, more)), bar };
+	const rows = made.map(({ row }) => row);
+	return h("div", h("div.filters", rows, h("label", t("filter.search"), search), actions), counted, list, h("p", more));
 }
+
+/** How a question fared, and the question. @param {string} kind of the badge @param {string} text @param {{ sample_num: number, instruction: string }} item */
+export const itemHead = (kind, text, { sample_num, instruction }) =>
+	h("p", badge(kind, text), " ", h("strong", `${sample_num}. ${instruction}`));
+
+/** Small print: what there is of these, with dots between. @param {...Child} parts */
+export const smallPrint = (...parts) => h("p.small", parts.filter(Boolean).join(" · "));

@@ -1,55 +1,83 @@
-// The head of a screen, its sections, and lists of facts.
-import { t } from "../shell/language.js";
+// The head of a screen, its sections, lists of facts, and buttons.
+import { number, t, word } from "../shell/language.js";
 import { h } from "./dom.js";
-import { announce } from "./states.js";
+import { announce, badge } from "./states.js";
 
 /** @import { Child } from "./dom.js" */
+/** @import { View } from "../shell/router.js" */
 
 /**
  * @param {string} title
- * @param {{ lead?: Child, actions?: Child[], back?: { href: string, text: string } }} [more]
+ * @param {{ lead?: Child, actions?: Child[], back?: string }} [more] `back`: the screen that it belongs to
  */
 export function head(title, { lead, actions = [], back } = {}) {
 	document.title = `${title} · plumbline`;
 	return h(
-		"header",
-		{ class: "head" },
-		back && h("p", { class: "back" }, h("a", { href: back.href }, `← ${back.text}`)),
-		h("div", { class: "head-line" }, h("h1", { tabindex: "-1" }, title), h("div", { class: "actions" }, actions)),
-		lead && h("p", { class: "lead" }, lead),
+		"header.head",
+		back && h("p.back", link(`#/${back}`, `← ${word("nav", back)}`)),
+		h("div.head-line", h("h1", { tabindex: "-1" }, title), h("div.actions", actions)),
+		lead && h("p.lead", lead),
 	);
 }
 
 /** @param {string} title @param {...Child} children */
-export const section = (title, ...children) => h("section", { class: "card" }, h("h2", {}, title), ...children);
+export const section = (title, ...children) => h("section.card", h("h2", title), ...children);
+
+/** @param {string} text @param {...Child} children */
+export const details = (text, ...children) => h("details", h("summary", text), ...children);
+
+/** @param {readonly Child[]} items @param {"ul" | "ol"} [tag] @param {string} [kind] */
+export const list = (items, tag = "ul", kind) =>
+	h(
+		tag,
+		{ class: kind },
+		items.map((item) => h("li", item)),
+	);
+
+/** A list with a line between its entries, without bullets. @param {readonly Child[]} items */
+export const entries = (items) => list(items, "ul", "list");
+
+/** A value as it is shown: a number in the user's language, a dash for none and for an empty text. @param {Child} value */
+export const shown = (value) => (typeof value === "number" ? number(value) : (value ?? "") === "" ? "–" : value);
 
 /** Pairs of name and value. @param {[name: string, value: Child][]} pairs */
 export const facts = (pairs) =>
 	h(
-		"dl",
-		{ class: "facts" },
-		pairs.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value ?? "–"))),
+		"dl.facts",
+		pairs.map(([name, value]) => h("div", h("dt", name), h("dd", shown(value)))),
 	);
 
 /** @param {string} href @param {...Child} children */
 export const link = (href, ...children) => h("a", { href }, children);
 
+/** A link to the main act of a screen; the key n follows it. @param {string} href @param {string} text */
+export const mainLink = (href, text) => h("a", { href, class: "button primary" }, text);
+
+/** "Open" as a link, or a dash where there is nothing. @param {string | false | null | undefined | ""} href */
+export const openLink = (href) => (href ? link(href, t("action.open")) : "–");
+
+/** A state of the API as a badge. @param {string} state */
+export const statusBadge = (state) => badge(state, word("status", state));
+
 /**
- * A button for an act that takes a while: it cannot be pressed twice, and says how it ended.
+ * A button for an act that takes a while: it cannot be pressed twice, and says how it ended. It stays focusable meanwhile, so that
+ * the focus can come back to it from a dialog.
+ * @param {Pick<View, "fail">} view
  * @param {string} text
  * @param {() => Promise<unknown>} act
- * @param {{ kind?: string, onError: (error: unknown) => void, disabled?: boolean }} options
+ * @param {{ kind?: string, isOff?: boolean | undefined }} [options]
  */
-export function actButton(text, act, { kind = "", onError, disabled = false }) {
-	const button = h("button", { type: "button", class: kind, disabled }, text);
+export function actButton(view, text, act, { kind = "", isOff = false } = {}) {
+	const button = h("button", { type: "button", class: kind, disabled: isOff }, text);
 	button.addEventListener("click", async () => {
-		button.disabled = true;
+		if (button.ariaDisabled === "true") return;
+		button.ariaDisabled = "true";
 		try {
 			await act();
 		} catch (error) {
-			onError(error);
+			view.fail(error);
 		} finally {
-			button.disabled = false;
+			button.ariaDisabled = null;
 		}
 	});
 	return button;
@@ -60,15 +88,15 @@ export function code(text, label) {
 	const copy = h("button", { type: "button", class: "copy" }, t("action.copy"));
 	copy.addEventListener("click", async () => {
 		try {
-			await navigator.clipboard.writeText(text);
+			await navigator.clipboard.writeText(pre.textContent ?? "");
 			announce(t("action.copied"));
 		} catch {
 			// There is no clipboard on pages without TLS from another machine; the text can be selected.
 			getSelection()?.selectAllChildren(pre);
 		}
 	});
-	const pre = h("pre", { tabindex: "0", role: "region", "aria-label": label }, h("code", {}, text));
-	return h("div", { class: "code" }, pre, copy);
+	const pre = h("pre", { tabindex: "0", role: "region", "aria-label": label }, h("code", text));
+	return h("div.code", pre, copy);
 }
 
 /** Repeats while the screen is shown and the page is visible. @param {AbortSignal} signal @param {number} ms @param {() => Promise<boolean | void>} act returns false to end */

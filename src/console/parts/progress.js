@@ -28,5 +28,5 @@ export function detailText(detail) {
 /** @param {string} label @param {Detail | null | undefined} detail @param {number} [percentDone] */
 export function progress(label, detail, percentDone) {
 	const share = percentDone !== undefined ? percentDone / 100 : detail?.total ? detail.done / detail.total : null;
-	return h("div", { class: "progress" }, bar(label, share), h("p", { class: "small" }, detailText(detail)));
+	return h("div.progress", bar(label, share), h("p.small", detailText(detail)));
 }

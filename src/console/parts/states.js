@@ -5,17 +5,11 @@ import { h } from "./dom.js";
 
 /** @import { Child } from "./dom.js" */
 
-export const loading = () => h("p", { class: "loading", role: "status" }, t("state.loading"));
+export const loading = () => h("p.loading", { role: "status" }, t("state.loading"));
 
 /** Says what to do where there is nothing yet. @param {string} title @param {string} hint @param {...Child} actions */
 export const empty = (title, hint, ...actions) =>
-	h(
-		"div",
-		{ class: "empty" },
-		h("p", { class: "empty-title" }, title),
-		h("p", {}, hint),
-		actions.length > 0 && h("p", { class: "actions" }, actions),
-	);
+	h("div.empty", h("p.empty-title", title), h("p", hint), actions.length > 0 && h("p.actions", actions));
 
 /** @param {unknown} error */
 export const messageOf = (error) =>
@@ -25,22 +19,27 @@ export const messageOf = (error) =>
 export function failure(error, retry) {
 	const known = error instanceof ApiError ? error : null;
 	return h(
-		"div",
-		{ class: "notice bad", role: "alert" },
-		h("p", {}, h("strong", {}, messageOf(error))),
-		h("p", {}, known?.hint || (known ? "" : t("state.unreachable.hint"))),
-		known?.requestId && h("p", { class: "small" }, `${t("state.request")} `, h("code", {}, known.requestId)),
-		retry && h("p", {}, h("button", { type: "button", onclick: retry }, t("action.retry"))),
+		"div.notice.bad",
+		{ role: "alert" },
+		h("p", h("strong", messageOf(error))),
+		h("p", known?.hint || (known ? "" : t("state.unreachable.hint"))),
+		known?.requestId && h("p.small", `${t("state.request")} `, h("code", known.requestId)),
+		retry && h("p", h("button", { type: "button", onclick: retry }, t("action.retry"))),
 	);
 }
 
 /** @param {"good" | "bad" | "warn" | "plain"} kind @param {...Child} children */
-export const notice = (kind, ...children) => h("div", { class: `notice ${kind}`, role: kind === "bad" ? "alert" : "status" }, children);
+export const notice = (kind, ...children) =>
+	h(
+		"div",
+		{ class: `notice ${kind}`, role: kind === "bad" ? "alert" : "status" },
+		children.map((child) => (typeof child === "string" ? h("p", child) : child)),
+	);
 
 /** Reads a short message to everyone: shown for a while, and spoken by screen readers. @param {string} text */
 export function announce(text) {
 	const place = /** @type {HTMLElement} */ (document.getElementById("announcements"));
-	const line = h("p", {}, text);
+	const line = h("p", text);
 	place.replaceChildren(line);
 	setTimeout(() => line.remove(), 6_000);
 }
@@ -54,7 +53,16 @@ export function badge(state, text = state) {
 const kinds = {
 	...{ COMPLETED: "good", READY: "good", DEPLOYED: "good", REACHED: "good", ACTIVE: "good", gain: "good", ok: "good" },
 	...{ gained: "good", FAILED: "bad", lost: "bad", no_gain: "bad", degraded: "bad" },
-	...{ STOPPED: "warn", PAUSED: "warn", BUDGET_SPENT: "warn", unproven: "warn", unmeasured: "warn", revoked: "warn" },
+	...{
+		STOPPED: "warn",
+		warn: "warn",
+		error: "bad",
+		PAUSED: "warn",
+		BUDGET_SPENT: "warn",
+		unproven: "warn",
+		unmeasured: "warn",
+		revoked: "warn",
+	},
 	...{ PROCESSING: "busy", PENDING: "busy", QUEUED: "busy", RUNNING: "busy", PLANNING: "busy", RECORDED: "busy" },
 	...{ STOPPING: "busy", DEPLOYING: "busy", UNDEPLOYING: "busy" },
 };

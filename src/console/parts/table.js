@@ -1,11 +1,22 @@
-// Tables that become cards where the screen is narrow.
-import { h } from "./dom.js";
+// Tables that become cards where the screen is narrow, and lists of the API a page at a time.
+import { number, t, word } from "../shell/language.js";
+import { fill, h } from "./dom.js";
+import { every, head, section, shown } from "./page.js";
+import { empty } from "./states.js";
 
 /** @import { Child } from "./dom.js" */
+/** @import { View } from "../shell/router.js" */
 /**
  * @template T
- * @typedef {{ head: string, cell: (row: T, index: number) => Child, numeric?: boolean }} Column
+ * @typedef {[head: string, cell: (row: T) => Child, kind?: "numeric"]} Column numbers are numeric by themselves
  */
+/**
+ * Rows from `offset` on, at most `limit`; the total where it is known.
+ * @template T
+ * @typedef {(query: { offset: number, limit: number }) => Promise<{ rows: readonly T[], total?: number | undefined }>} Load
+ */
+
+const rowsAPage = 25;
 
 /**
  * @template T
@@ -14,68 +25,113 @@ import { h } from "./dom.js";
  * @param {readonly T[]} rows
  */
 export function table(caption, columns, rows) {
+	/** @type {(string | undefined)[]} */
+	const kinds = columns.map(
+		([, cell, kind]) => kind ?? (rows[0] !== undefined && typeof cell(rows[0]) === "number" ? "numeric" : undefined),
+	);
+	const heads = columns.map(([text], at) => h("th", { scope: "col", class: kinds[at] }, text));
+	const cells = (/** @type {T} */ row) =>
+		columns.map(([text, cell], at) =>
+			at === 0 ? h("th", { scope: "row" }, shown(cell(row))) : h("td", { "data-label": text, class: kinds[at] }, shown(cell(row))),
+		);
 	return h(
 		"table",
-		{},
-		h("caption", { class: "hidden" }, caption),
-		h(
-			"thead",
-			{},
-			h(
-				"tr",
-				{},
-				columns.map(({ head, numeric }) => h("th", { scope: "col", class: numeric && "numeric" }, head)),
-			),
-		),
+		h("caption.hidden", caption),
+		h("thead", h("tr", heads)),
 		h(
 			"tbody",
-			{},
-			rows.map((row, index) => rowOf(columns, row, index)),
+			rows.map((row) => h("tr", cells(row))),
 		),
 	);
 }
 
 /**
+ * A table of a list, a page at a time. The page stands in the address under `name`, so that Back leads to it.
  * @template T
+ * @param {View} view
+ * @param {string} caption
  * @param {Column<T>[]} columns
- * @param {T} row
- * @param {number} index
+ * @param {Load<T>} load
+ * @param {{ name?: string, isLive?: (row: T) => boolean }} [options] `isLive`: the row is asked for again until it has ended
  */
-function rowOf(columns, row, index) {
-	return h(
-		"tr",
-		{},
-		columns.map(({ head, cell, numeric }, at) =>
-			at === 0
-				? h("th", { scope: "row" }, cell(row, index))
-				: h("td", { "data-label": head, class: numeric && "numeric" }, cell(row, index)),
-		),
-	);
+export async function pagedTable(view, caption, columns, load, { name = "page", isLive } = {}) {
+	const place = h("div");
+	const counted = h("span", { "aria-live": "polite" });
+	let page = Math.max(1, Number(view.query.get(name)) || 1);
+	/** @type {{ rows: readonly T[], total?: number | undefined }} */
+	let loaded = { rows: [] };
+	let drawn = "";
+	const step = (/** @type {number} */ by, /** @type {string} */ text) => {
+		const button = h("button", { type: "button" }, text);
+		button.addEventListener("click", async () => {
+			if (button.ariaDisabled === "true") return;
+			page += by;
+			view.query.set(name, String(page));
+			history.replaceState(null, "", `${location.hash.split("?")[0]}?${view.query}`);
+			await draw().catch(view.fail);
+		});
+		return button;
+	};
+	const [before, after] = [step(-1, t("page.before")), step(1, t("page.after"))];
+	const pager = h("p.actions.pager", before, counted, after);
+
+	async function draw() {
+		const offset = (page - 1) * rowsAPage;
+		// One more than is shown tells whether there is another page.
+		loaded = await load({ offset, limit: rowsAPage + 1 });
+		const rows = loaded.rows.slice(0, rowsAPage);
+		if (rows.length === 0 && page > 1) {
+			page = 1;
+			return draw();
+		}
+		const what = JSON.stringify([page, loaded]);
+		if (what === drawn) return;
+		drawn = what;
+		fill(place, table(caption, columns, rows));
+		const [from, to, all] = [number(offset + 1), number(offset + rows.length), loaded.total];
+		fill(counted, all === undefined ? t("page.rows", { from, to }) : t("page.rowsof", { from, to, all }));
+		before.ariaDisabled = String(page === 1);
+		after.ariaDisabled = String(loaded.rows.length <= rowsAPage);
+		pager.hidden = page === 1 && loaded.rows.length <= rowsAPage;
+	}
+	await draw();
+	if (isLive) void every(view.signal, 4_000, async () => (loaded.rows.some(isLive) ? draw() : undefined));
+	return { element: h("div", place, pager), isEmpty: () => loaded.rows.length === 0, draw };
 }
 
 /**
- * A list with a button for the next page of it.
+ * Rows that are here already, as a list to page through.
  * @template T
- * @param {(offset: number, limit: number) => Promise<T[]>} load
- * @param {(rows: T[]) => Node} render
- * @param {{ more: string, onError: (error: unknown) => void, limit?: number, first: T[] }} options
+ * @param {readonly T[]} rows
+ * @returns {Load<T>}
  */
-export function paged(load, render, { more, onError, limit = 20, first }) {
-	const rows = [...first];
-	const place = h("div", {}, render(rows));
-	const button = h("button", { type: "button" }, more);
-	const box = h("div", {}, place, first.length === limit && h("p", {}, button));
-	button.addEventListener("click", async () => {
-		button.disabled = true;
-		try {
-			const next = await load(rows.length, limit);
-			rows.push(...next);
-			place.replaceChildren(render(rows));
-			if (next.length < limit) button.remove();
-		} catch (error) {
-			onError(error);
-		}
-		button.disabled = false;
-	});
-	return box;
+export const inHand =
+	(rows) =>
+	async ({ offset, limit }) => ({ rows: rows.slice(offset, offset + limit), total: rows.length });
+
+/**
+ * A screen of one list: what it is for, its rows, or what to do while there are none. Its texts are lead, all, none and none.hint of the
+ * group `name`.
+ * @template T
+ * @param {View} view
+ * @param {"documents" | "benchmarks" | "alignments" | "evaluations" | "agents"} name
+ * @param {Column<T>[]} columns
+ * @param {Load<T>} load
+ * @param {{ actions?: () => HTMLElement[], above?: Child, isLive?: (row: T) => boolean }} [options] `actions`: the last one is the main one
+ * @returns {Promise<() => Promise<void>>} draws it anew
+ */
+export async function listScreen(view, name, columns, load, { actions = () => [], above, isLive } = {}) {
+	const all = t(`${name}.all`);
+	const listed = await pagedTable(view, all, columns, load, { isLive });
+	const draw = () => {
+		const isEmpty = listed.isEmpty();
+		const none = () => empty(t(`${name}.none`), t(`${name}.none.hint`), ...actions().slice(-1));
+		const top = head(word("nav", name), { lead: t(`${name}.lead`), actions: isEmpty ? [] : actions() });
+		fill(view.place, top, above, isEmpty ? none() : section(all, listed.element));
+	};
+	draw();
+	return async () => {
+		await listed.draw();
+		draw();
+	};
 }

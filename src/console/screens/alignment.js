@@ -1,15 +1,41 @@
 // One alignment: where it stands, its loss and dev score as they happen, and what came of it.
-import { call, download, events } from "../api/client.js";
-import { lineChart } from "../parts/chart.js";
-import { confirmAct } from "../parts/dialog.js";
-import { fill, h } from "../parts/dom.js";
-import { actButton, every, facts, head, link, section } from "../parts/page.js";
-import { progress } from "../parts/progress.js";
+import { call, download, events, may, orNull } from "../api/client.js";
 import { addEvent, keepLog, restoreLog, smoothed } from "../parts/run-log.js";
-import { badge, notice } from "../parts/states.js";
-import { table } from "../parts/table.js";
-import { duration, interval, number, points, t, when, word } from "../shell/language.js";
-import { go } from "../shell/router.js";
+import {
+	actButton,
+	badge,
+	dangerButton,
+	details,
+	duration,
+	entries,
+	every,
+	facts,
+	fill,
+	go,
+	h,
+	head,
+	inHand,
+	interval,
+	lineChart,
+	link,
+	list,
+	notice,
+	number,
+	openLink,
+	pagedTable,
+	percent,
+	points,
+	progress,
+	scoreChart,
+	section,
+	smallPrint,
+	statusBadge,
+	t,
+	table,
+	when,
+	word,
+	yesNo,
+} from "../ui.js";
 
 /** @import { Replies } from "../api/types.d.ts" */
 /** @import { RunLog } from "../parts/run-log.js" */
@@ -24,31 +50,40 @@ const isOver = ({ status }) => !["PROCESSING", "STOPPING"].includes(status);
 /** @param {View} view @param {string} id */
 export async function showAlignment(view, id) {
 	const { signal, place } = view;
-	const ask = () => call("alignments_status", { params: { alignment_id: id }, signal });
+	const ask = () => call("alignments_status", { params: id });
 	let status = await ask();
 	const log = restoreLog(id);
-	const top = h("div", {});
-	const state = h("div", {});
-	const result = h("div", {});
-	const notes = h("ul", { class: "list" });
+	const top = h("div");
+	const state = h("div");
+	const result = h("div");
+	const notes = h("div");
 	const charts = chartsOf(log, signal);
-	const notesCard = h("div", {}, section(t("alignment.notes"), notes));
-	fill(place, top, state, result, charts.element, notesCard, settingsOf(status));
+	const notesCard = h("div", section(t("alignment.notes"), notes));
+	const learned = h("div");
+	fill(place, top, state, result, learned, charts.element, notesCard, settingsOf(status));
 
+	let drawn = "";
 	const draw = () => {
-		fill(top, headOf(view, status));
+		// A button whose question is open must stay.
+		const what = `${status.status} ${status.phase}`;
+		if (what !== drawn) fill(top, headOf(view, status));
+		drawn = what;
 		fill(state, stateOf(status, log));
-		fill(notes, log.notes.map(noteOf).reverse());
+		fill(notes, entries(log.notes.map(noteOf).reverse()));
 		notesCard.hidden = log.notes.length === 0;
 		charts.draw();
 	};
+	const conclude = async () => {
+		fill(result, resultOf(status));
+		if (!["queued", "preparing"].includes(status.last_phase ?? status.phase)) fill(learned, await learnedOf(view, id));
+	};
 	draw();
-	fill(result, resultOf(status));
+	await conclude();
 	void every(signal, 2_500, async () => {
 		if (isOver(status)) return false;
 		status = await ask();
 		draw();
-		if (isOver(status)) fill(result, resultOf(status));
+		if (isOver(status)) await conclude();
 		return !isOver(status);
 	});
 	follow(id, log, signal, draw).catch(view.fail);
@@ -61,7 +96,7 @@ async function follow(id, log, signal, draw) {
 	addEventListener("pagehide", keep, { signal });
 	signal.addEventListener("abort", keep);
 	try {
-		for await (const { data } of events("alignments_events", { params: { alignment_id: id }, signal }, log.lastId)) {
+		for await (const { data } of events("alignments_events", { params: id, signal }, log.lastId)) {
 			addEvent(log, JSON.parse(data));
 			if (isDue) continue;
 			isDue = true;
@@ -78,39 +113,30 @@ async function follow(id, log, signal, draw) {
 /** @param {View} view @param {Status} status */
 function headOf(view, status) {
 	const { alignment_id, name, model_id, evaluation_id } = status;
-	const params = { alignment_id };
+	const params = alignment_id;
 	const over = isOver(status);
-	const options = { onError: view.fail };
 	const canStop = status.status === "PROCESSING" && status.phase !== "queued";
 	const canDelete = over || ["queued", "preparing"].includes(status.phase);
 	return head(name, {
-		back: { href: "#/alignments", text: t("nav.alignments") },
+		back: "alignments",
 		actions: [
-			badge(status.status, word("status", status.status)),
+			statusBadge(status.status),
 			model_id && link(`#/models/${model_id}`, t("alignment.model")),
 			evaluation_id && link(`#/evaluations/${evaluation_id}`, t("alignment.evaluation")),
 			over && link(`#/auto-align/${alignment_id}`, t("nav.auto-align")),
 			status.report != null &&
-				actButton(t("alignment.report"), () => download("alignments_report", { params }, `${alignment_id}.html`), options),
+				actButton(view, t("alignment.report"), () => download("alignments_report", { params }, `${alignment_id}.html`)),
 			canStop &&
-				actButton(
-					t("action.stop"),
-					async () => {
-						if (!(await confirmAct(t("alignment.stop", { name }), t("alignment.stop.text"), t("action.stop")))) return;
-						await call("alignments_stop", { params });
-						await view.reload();
-					},
-					{ ...options, kind: "danger" },
+				dangerButton(view, t("action.stop"), t("alignment.stop", { name }), t("alignment.stop.text"), () =>
+					call("alignments_stop", { params }).then(view.reload),
 				),
 			canDelete &&
-				actButton(
+				dangerButton(
+					view,
 					over ? t("action.delete") : t("action.cancel"),
-					async () => {
-						if (!(await confirmAct(t("alignment.delete", { name }), t("alignment.delete.text"), t("action.delete")))) return;
-						await call("alignments_delete", { params });
-						go("#/alignments");
-					},
-					{ ...options, kind: "danger" },
+					t("action.delete.of", { name }),
+					t("alignment.delete.text"),
+					() => call("alignments_delete", { params }).then(() => go("#/alignments")),
 				),
 		],
 	});
@@ -136,18 +162,16 @@ function stateOf(status, log) {
 				},
 				word("phase", phase),
 				since && h("br"),
-				since && h("span", { class: "small" }, new Date(since).toLocaleTimeString()),
+				since && h("span.small", new Date(since).toLocaleTimeString()),
 			);
 		});
 	return section(
 		t("alignment.state"),
-		h("ol", { class: "timeline" }, steps),
+		h("ol.timeline", steps),
 		!over && progress(t("alignment.state"), status.progress_detail ?? log.progress, status.progress),
-		!over &&
-			status.estimated_completion != null &&
-			h("p", { class: "small" }, t("alignment.until", { when: when(status.estimated_completion) })),
-		status.waiting_for != null && notice("warn", h("p", {}, t("state.waits", { what: status.waiting_for }))),
-		status.error != null && notice("bad", h("p", {}, status.error)),
+		!over && status.estimated_completion != null && smallPrint(t("alignment.until", { when: when(status.estimated_completion) })),
+		status.waiting_for != null && notice("warn", t("state.waits", { what: status.waiting_for })),
+		status.error != null && notice("bad", status.error),
 	);
 }
 
@@ -156,28 +180,12 @@ function resultOf({ verdict, performance_metrics }) {
 	if (!verdict) return null;
 	return section(
 		t("alignment.result"),
-		h("p", {}, badge(verdict.outcome, word("outcome", verdict.outcome)), " ", h("strong", {}, verdict.headline)),
-		h(
-			"ul",
-			{},
-			verdict.why.map((one) => h("li", {}, one)),
-		),
-		verdict.fell.length > 0 && [h("h3", {}, t("alignment.fell")), fellOf(verdict.fell)],
-		verdict.help.length > 0 && [
-			h("h3", {}, t("alignment.help")),
-			h(
-				"ol",
-				{},
-				verdict.help.map((one) => h("li", {}, one)),
-			),
-		],
+		h("p", badge(verdict.outcome, word("outcome", verdict.outcome)), " ", h("strong", verdict.headline)),
+		list(verdict.why),
+		verdict.fell.length > 0 && [h("h3", t("alignment.fell")), fellOf(verdict.fell)],
+		verdict.help.length > 0 && [h("h3", t("alignment.help")), list(verdict.help, "ol")],
 		performance_metrics &&
-			h(
-				"details",
-				{},
-				h("summary", {}, t("alignment.metrics")),
-				facts(Object.entries(performance_metrics).map(([name, value]) => [name, value === null ? "–" : number(value, 3)])),
-			),
+			details(t("alignment.metrics"), facts(Object.entries(performance_metrics).map(([name, value]) => [name, number(value, 3)]))),
 	);
 }
 
@@ -186,13 +194,45 @@ const fellOf = (fell) =>
 	table(
 		t("alignment.fell"),
 		[
-			{ head: t("field.suite"), cell: (one) => one.name },
-			{ head: t("field.base"), cell: (one) => points(one.base), numeric: true },
-			{ head: t("field.aligned"), cell: (one) => points(one.aligned), numeric: true },
-			{ head: t("field.beyond"), cell: (one) => (one.beyond_chance ? t("yes") : t("no")) },
+			[t("field.suite"), (one) => one.name],
+			[t("field.base"), (one) => points(one.base), "numeric"],
+			[t("field.aligned"), (one) => points(one.aligned), "numeric"],
+			[t("field.beyond"), (one) => yesNo(one.beyond_chance)],
 		],
 		fell,
 	);
+
+/** What of each document became training rows, those of which the least did first. @param {View} view @param {string} id */
+async function learnedOf(view, id) {
+	// There is nothing to tell before the rows are made.
+	const coverage = await orNull(call("alignments_coverage", { params: id }), 404);
+	if (coverage === null) return null;
+	const rows = coverage.documents.map(({ document_id, name, passages }) => {
+		const learned = passages.filter((one) => one.rows > 0).length;
+		const trained = passages.reduce((sum, one) => sum + one.rows, 0);
+		return { document_id, name, all: passages.length, learned, trained, share: passages.length > 0 ? learned / passages.length : 0 };
+	});
+	rows.sort((a, b) => a.share - b.share);
+	const none = rows.filter(({ learned }) => learned === 0).length;
+	const { element } = await pagedTable(
+		view,
+		t("alignment.learned"),
+		[
+			[t("field.document"), (one) => (may("documents_get") ? link(`#/documents/${one.document_id}?alignment=${id}`, one.name) : one.name)],
+			[t("estimate.passages"), (one) => one.all],
+			[t("coverage.learned"), (one) => (one.learned > 0 ? percent(one.share) : badge("STOPPED", t("coverage.nothing"))), "numeric"],
+			[t("estimate.rows"), (one) => one.trained],
+		],
+		inHand(rows),
+		{ name: "documents" },
+	);
+	return section(
+		t("alignment.learned"),
+		h("p", t("alignment.covered", { learned: coverage.covered, all: coverage.content })),
+		none > 0 && notice("warn", t("alignment.nothing", { n: none })),
+		element,
+	);
+}
 
 /** @param {RunLog} log @param {AbortSignal} signal */
 function chartsOf(log, signal) {
@@ -207,21 +247,8 @@ function chartsOf(log, signal) {
 		},
 		signal,
 	);
-	const score = lineChart(
-		t("alignment.dev"),
-		{
-			x: t("field.step"),
-			range: [0, 100],
-			band: [3, 2],
-			lines: [
-				{ label: t("field.score"), color: "accent", dots: true },
-				{ label: t("field.low"), color: "muted", hidden: true },
-				{ label: t("field.high"), color: "muted", hidden: true },
-			],
-		},
-		signal,
-	);
-	const element = h("div", { class: "columns" }, section(t("alignment.loss"), loss.element), section(t("alignment.dev"), score.element));
+	const score = scoreChart(t("alignment.dev"), { x: t("field.step"), label: t("field.score") }, signal);
+	const element = h("div.columns", section(t("alignment.loss"), loss.element), section(t("alignment.dev"), score.element));
 	return {
 		element,
 		draw() {
@@ -238,7 +265,8 @@ function chartsOf(log, signal) {
 			const latest = checks.at(-1);
 			const words = latest ? t("alignment.devnow", { score: interval(latest), n: number(latest.n), step: number(latest.step) }) : "";
 			score.show(
-				[checks.map(({ step }) => step), checks.map((one) => one.score), checks.map(({ low }) => low), checks.map(({ high }) => high)],
+				checks.map(({ step }) => step),
+				checks,
 				words,
 			);
 		},
@@ -246,52 +274,28 @@ function chartsOf(log, signal) {
 }
 
 /** @param {RunLog["notes"][number]} note */
-const noteOf = ({ at, kind, phase, message }) =>
-	h(
-		"li",
-		{},
-		badge(kind === "warning" ? "STOPPED" : kind === "failed" ? "FAILED" : kind, word("event", kind)),
-		` ${message} `,
-		h("span", { class: "small" }, `${word("phase", phase)} · ${when(at)}`),
-	);
+const noteOf = ({ at, kind, phase, message }) => [
+	badge(kind === "warning" ? "STOPPED" : kind === "failed" ? "FAILED" : kind, word("event", kind)),
+	` ${message} `,
+	h("span.small", `${word("phase", phase)} · ${when(at)}`),
+];
 
-/** @param {Status} status */
-function settingsOf({
-	alignment_id,
-	base_model,
-	workflow_id,
-	document_ids,
-	benchmark_id,
-	created_date,
-	started_date,
-	completed_date,
-	budget,
-	description,
-}) {
-	const took = started_date && completed_date ? duration((Date.parse(completed_date) - Date.parse(started_date)) / 1000) : "–";
+/** @param {Status} one */
+function settingsOf(one) {
+	const took =
+		one.started_date && one.completed_date ? duration((Date.parse(one.completed_date) - Date.parse(one.started_date)) / 1000) : "–";
 	return section(
 		t("alignment.settings"),
 		facts([
-			[t("field.id"), h("code", {}, alignment_id)],
-			[t("field.base"), base_model],
-			[t("align.preset"), word("preset", workflow_id ?? "")],
-			[t("field.documents"), number(document_ids.length)],
-			[t("field.benchmark"), benchmark_id ? link(`#/benchmarks/${benchmark_id}`, t("action.open")) : "–"],
-			[t("field.created"), when(created_date)],
+			[t("field.id"), h("code", one.alignment_id)],
+			[t("field.base"), link(`#/models/${one.base_model}`, one.base_model)],
+			[t("align.preset"), word("preset", one.workflow_id ?? "")],
+			[t("field.documents"), one.document_ids.length],
+			[t("field.benchmark"), openLink(one.benchmark_id && `#/benchmarks/${one.benchmark_id}`)],
+			[t("field.created"), when(one.created_date)],
 			[t("alignment.took"), took],
-			[t("alignment.threads"), budget ? number(budget.threads) : "–"],
-			[t("field.description"), description || "–"],
+			[t("alignment.threads"), one.budget?.threads],
+			[t("field.description"), one.description],
 		]),
-		document_ids.length > 0 &&
-			h(
-				"details",
-				{},
-				h("summary", {}, t("document.coverage")),
-				h(
-					"ul",
-					{},
-					document_ids.slice(0, 200).map((id) => h("li", {}, link(`#/documents/${id}?alignment=${alignment_id}`, h("code", {}, id)))),
-				),
-			),
 	);
 }

@@ -1,9 +1,5 @@
 // How far a model's confidence scores can be trusted: the reliability diagram, and what a threshold would let through.
-import { lineChart } from "../parts/chart.js";
-import { fill, h, newId } from "../parts/dom.js";
-import { facts, section } from "../parts/page.js";
-import { notice } from "../parts/states.js";
-import { number, points, t, when } from "../shell/language.js";
+import { facts, fill, h, lineChart, newId, notice, number, points, scoreChart, section, smallPrint, t, when } from "../ui.js";
 
 /** @import { Replies } from "../api/types.d.ts" */
 /** @typedef {Replies["models_confidence"]} Confidence */
@@ -12,23 +8,22 @@ import { number, points, t, when } from "../shell/language.js";
 export function confidenceOf(confidence, signal) {
 	const { calibrated, reason, n, date, statistics, reliability, risk_coverage, prior, drift } = confidence;
 	const said = calibrated
-		? notice("good", h("p", {}, t("confidence.calibrated", { n: number(n), when: when(date) })))
-		: notice("warn", h("p", {}, `${t("confidence.uncalibrated")} ${reason ?? ""}`), h("p", { class: "small" }, prior.about));
-	const figure = (/** @type {number | null} */ value) => (value === null ? "–" : number(value, 3));
+		? notice("good", t("confidence.calibrated", { n: number(n), when: when(date) }))
+		: notice("warn", `${t("confidence.uncalibrated")} ${reason ?? ""}`, smallPrint(prior.about));
+	const figure = (/** @type {number | null | undefined} */ value) => number(value, 3);
 	return section(
 		t("confidence.title"),
 		said,
 		h(
-			"div",
-			{ class: "columns" },
-			reliability.length > 0 && h("div", {}, h("h3", {}, t("confidence.reliability")), reliabilityOf(reliability, signal)),
-			risk_coverage.length > 0 && h("div", {}, h("h3", {}, t("confidence.risk")), thresholdOf(confidence, signal)),
+			"div.columns",
+			reliability.length > 0 && h("div", h("h3", t("confidence.reliability")), reliabilityOf(reliability, signal)),
+			risk_coverage.length > 0 && h("div", h("h3", t("confidence.risk")), thresholdOf(confidence, signal)),
 		),
 		facts([
 			[t("confidence.accuracy"), statistics.accuracy === null ? "–" : `${points(100 * statistics.accuracy)} %`],
 			["AUROC", figure(statistics.auroc)],
 			[t("confidence.ece"), figure(statistics.calibration_error)],
-			[t("confidence.chance"), statistics.perfect_calibration_error ? figure(statistics.perfect_calibration_error.p95) : "–"],
+			[t("confidence.chance"), figure(statistics.perfect_calibration_error?.p95)],
 			["Brier", figure(statistics.brier)],
 			[t("confidence.drift"), drift.reason ?? t("confidence.driftn", { n: number(drift.n) })],
 		]),
@@ -37,27 +32,13 @@ export function confidenceOf(confidence, signal) {
 
 /** @param {Confidence["reliability"]} bins @param {AbortSignal} signal */
 function reliabilityOf(bins, signal) {
-	const chart = lineChart(
-		t("confidence.reliability"),
-		{
-			x: t("confidence.score"),
-			range: [0, 100],
-			band: [4, 3],
-			lines: [
-				{ label: t("confidence.ideal"), color: "muted", dashed: true },
-				{ label: t("confidence.accuracy"), color: "accent", dots: true },
-				{ label: t("field.low"), color: "muted", hidden: true },
-				{ label: t("field.high"), color: "muted", hidden: true },
-			],
-		},
-		signal,
-	);
+	const ideal = /** @type {const} */ ({ label: t("confidence.ideal"), color: "muted", dashed: true });
+	const axes = { x: t("confidence.score"), label: t("confidence.accuracy"), others: [ideal] };
+	const chart = scoreChart(t("confidence.reliability"), axes, signal);
 	const sorted = [...bins].sort((a, b) => a.score - b.score);
-	const x = sorted.map(({ score }) => score);
-	chart.show(
-		[x, x, sorted.map((one) => one.accuracy), sorted.map((one) => one.accuracy_low), sorted.map((one) => one.accuracy_high)],
-		t("confidence.reliability.words"),
-	);
+	const at = sorted.map(({ score }) => score);
+	const scores = sorted.map((one) => ({ score: one.accuracy, low: one.accuracy_low, high: one.accuracy_high }));
+	chart.show(at, scores, t("confidence.reliability.words"), at);
 	return chart.element;
 }
 
@@ -81,12 +62,7 @@ function thresholdOf({ risk_coverage, threshold }, signal) {
 	const draw = () => {
 		const wanted = Number(slider.value);
 		// The curve has the thresholds at which something changes; between two of them the higher one accepts the same answers.
-		const point = curve.filter((one) => one.threshold >= wanted).at(-1) ?? {
-			coverage: 0,
-			error: 0,
-			n: 0,
-			threshold: 100,
-		};
+		const point = curve.filter((one) => one.threshold >= wanted).at(-1) ?? { coverage: 0, error: 0, n: 0 };
 		chart.show(
 			[curve.map((one) => one.coverage), curve.map((one) => one.error), curve.map((one) => (one === point ? one.error : null))],
 			t("confidence.risk.words"),
@@ -113,9 +89,8 @@ function thresholdOf({ risk_coverage, threshold }, signal) {
 		: t("confidence.nothreshold");
 	return h(
 		"div",
-		{},
 		chart.element,
-		h("div", { class: "field" }, h("label", { for: id }, t("confidence.threshold")), slider, h("p", { class: "hint" }, told)),
-		h("p", { class: "small" }, suggestion),
+		h("div.field", h("label", { for: id }, t("confidence.threshold")), slider, h("p.hint", told)),
+		h("p.small", suggestion),
 	);
 }

@@ -1,17 +1,18 @@
-// Puts a model into service, or takes it out.
+// Puts a model into service, takes it out, and puts the one before it back.
 import { call } from "../api/client.js";
-import { actButton } from "../parts/page.js";
-import { t } from "../shell/language.js";
+import { actButton, dangerButton, t } from "../ui.js";
 
 /** @import { View } from "../shell/router.js" */
 
 /** @param {View} view @param {{ model_id: string, deployment_status: string }} model */
 export function deployButton(view, { model_id, deployment_status }) {
 	const isDeployed = deployment_status === "DEPLOYED";
-	const act = async () => {
-		await call(isDeployed ? "models_undeploy" : "models_deploy", { params: { model_id } });
-		await view.reload();
-	};
-	const text = isDeployed ? t("models.undeploy") : t("models.deploy");
-	return actButton(text, act, { onError: view.fail, disabled: deployment_status.endsWith("ING") });
+	const act = () => call(isDeployed ? "models_undeploy" : "models_deploy", { params: model_id }).then(view.reload);
+	return actButton(view, t(isDeployed ? "models.undeploy" : "models.deploy"), act, { isOff: deployment_status.endsWith("ING") });
 }
+
+/** @param {View} view @param {string} model_id @param {string} line */
+export const rollbackButton = (view, model_id, line) =>
+	dangerButton(view, t("model.rollback.act"), t("model.rollback", { line }), t("model.rollback.text"), () =>
+		call("models_rollback", { params: model_id, body: { line } }).then(view.reload),
+	);

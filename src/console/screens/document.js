@@ -1,11 +1,6 @@
 // One document: what was read of it, and which passages were learned, are asked about, or gave nothing.
-import { call, callAll, callText, orNull } from "../api/client.js";
-import { confirmAct } from "../parts/dialog.js";
-import { fill, h } from "../parts/dom.js";
-import { actButton, facts, head, section } from "../parts/page.js";
-import { notice } from "../parts/states.js";
-import { bytes, number, percent, t, when, word } from "../shell/language.js";
-import { go } from "../shell/router.js";
+import { call, callAll, callIfMay, callText, orNull } from "../api/client.js";
+import { bytes, dangerButton, entries, facts, fill, go, h, head, notice, number, percent, section, t, when, word } from "../ui.js";
 
 /** @import { Replies } from "../api/types.d.ts" */
 /** @import { View } from "../shell/router.js" */
@@ -17,35 +12,36 @@ const shownAtFirst = 200_000;
 
 /** @param {View} view @param {string} id */
 export async function showDocument(view, id) {
-	const { signal, place, query } = view;
-	const params = { document_id: id };
+	const { place, query } = view;
+	const params = id;
 	const [record, text, { snapshots }, benchmarks] = await Promise.all([
-		call("documents_get", { params, signal }),
-		callText("documents_text", { params, signal }),
-		call("documents_snapshots", { params, signal }),
-		callAll("benchmarks_list", (reply) => reply.benchmarks, { signal }),
+		call("documents_get", { params }),
+		callText("documents_text", { params }),
+		call("documents_snapshots", { params }),
+		callAll("benchmarks_list", (reply) => reply.benchmarks),
 	]);
 	const alignment = snapshots.find((one) => one.alignment_id === query.get("alignment")) ?? snapshots[0];
 	const about = benchmarks.filter((one) => one.status === "READY" && citable(one, id));
 	const benchmark = about.find((one) => one.benchmark_id === query.get("benchmark")) ?? about[0];
 	const [coverage, asked] = await Promise.all([
-		alignment ? orNull(call("alignments_coverage", { params: { alignment_id: alignment.alignment_id }, signal }), 403, 404) : null,
-		benchmark ? askedIn(benchmark.benchmark_id, record, text, signal) : [],
+		alignment ? orNull(callIfMay("alignments_coverage", { params: alignment.alignment_id }), 404) : null,
+		benchmark ? askedIn(benchmark.benchmark_id, record, text) : [],
 	]);
 	const passages = coverage?.documents.find((one) => one.document_id === id)?.passages ?? [];
-	const remove = actButton(t("action.delete"), () => removeDocument(view, id, record.name, snapshots.length), {
-		kind: "danger",
-		onError: view.fail,
-	});
+	const kept = snapshots.length;
+	const deletion = kept > 0 ? t("document.delete.kept", { n: kept }) : t("document.delete.text");
+	const remove = dangerButton(view, t("action.delete"), t("action.delete.of", { name: record.name }), deletion, () =>
+		call("documents_delete", { params }).then(() => go("#/documents")),
+	);
 	fill(
 		place,
-		head(record.name, { back: { href: "#/documents", text: t("nav.documents") }, actions: [remove] }),
+		head(record.name, { back: "documents", actions: [remove] }),
 		warningsOf(record),
 		section(t("document.read"), readFacts(record)),
 		section(
 			t("document.coverage"),
 			choices(view, id, { snapshots, about, alignment: alignment?.alignment_id, benchmark: benchmark?.benchmark_id }),
-			passages.length === 0 && h("p", { class: "soft" }, t("document.unaligned")),
+			passages.length === 0 && h("p.soft", t("document.unaligned")),
 			passages.length > 0 && summary(passages, asked),
 			legend(),
 			textOf(text, passages, asked),
@@ -61,11 +57,10 @@ const citable = (benchmark, id) => benchmark.generation === null || benchmark.do
  * @param {string} benchmarkId
  * @param {{ document_id: string, name: string }} record
  * @param {string} text
- * @param {AbortSignal} signal
  * @returns {Promise<Asked[]>}
  */
-async function askedIn(benchmarkId, { document_id, name }, text, signal) {
-	const data = await orNull(call("benchmarks_data", { params: { benchmark_id: benchmarkId }, signal }), 403, 404, 409);
+async function askedIn(benchmarkId, { document_id, name }, text) {
+	const data = await orNull(call("benchmarks_data", { params: benchmarkId }), 404, 409);
 	return (data?.samples ?? []).flatMap(({ instruction, citations }) =>
 		citations.flatMap((one) => {
 			if (one.document !== document_id && one.document !== name) return [];
@@ -77,26 +72,26 @@ async function askedIn(benchmarkId, { document_id, name }, text, signal) {
 
 /** @param {Replies["documents_get"]} record */
 function warningsOf({ report, duplicates }) {
-	const lines = (report?.warnings ?? []).map(({ message }) => h("li", {}, message));
-	if (duplicates.exact + duplicates.near > 0)
-		lines.push(h("li", {}, t("document.duplicates", { exact: duplicates.exact, near: duplicates.near, n: duplicates.documents.length })));
-	return lines.length > 0 && notice("warn", h("ul", { class: "list" }, lines));
+	const { exact, near } = duplicates;
+	const lines = (report?.warnings ?? []).map(({ message }) => message);
+	if (exact + near > 0) lines.push(t("document.duplicates", { exact, near }));
+	return lines.length > 0 && notice("warn", entries(lines));
 }
 
-/** @param {Replies["documents_get"]} record */
-function readFacts({ format, bytes: size, characters, created_at, sha256, report }) {
-	const data = Object.entries(report?.personal_data.found ?? {});
+/** @param {Replies["documents_get"]} one */
+function readFacts(one) {
+	const data = Object.entries(one.report?.personal_data.found ?? {});
 	return facts([
-		[t("documents.format"), format],
-		[t("field.size"), bytes(size)],
-		[t("documents.characters"), number(characters)],
-		[t("document.pages"), report?.pages ? number(report.pages.count) : "–"],
-		[t("document.without"), report?.pages?.without_text.join(", ") || "–"],
-		[t("documents.language"), report?.language.main ? `${report.language.main} (${percent(report.language.share)})` : "–"],
-		[t("document.words"), report ? number(report.quality.words) : "–"],
-		[t("document.personal"), data.map(([kind, n]) => `${kind} ${number(n)}`).join(", ") || "–"],
-		[t("field.created"), when(created_at)],
-		["SHA-256", h("code", {}, sha256.slice(0, 16))],
+		[t("documents.format"), one.format],
+		[t("field.size"), bytes(one.bytes)],
+		[t("documents.characters"), one.characters],
+		[t("document.pages"), one.report?.pages?.count],
+		[t("document.without"), one.report?.pages?.without_text.join(", ")],
+		[t("shell.language"), one.report?.language.main ? `${one.report.language.main} (${percent(one.report.language.share)})` : "–"],
+		[t("document.words"), one.report?.quality.words],
+		[t("document.personal"), data.map(([kind, n]) => `${kind} ${number(n)}`).join(", ")],
+		[t("field.created"), when(one.created_at)],
+		["SHA-256", h("code", one.sha256.slice(0, 16))],
 	]);
 }
 
@@ -106,38 +101,30 @@ function readFacts({ format, bytes: size, characters, created_at, sha256, report
  * @param {{ snapshots: Replies["documents_snapshots"]["snapshots"], about: Replies["benchmarks_list"]["benchmarks"], alignment: string | undefined, benchmark: string | undefined }} known
  */
 function choices({ query }, id, { snapshots, about, alignment, benchmark }) {
-	const choose = (/** @type {string} */ name) => (/** @type {Event} */ event) => {
-		const next = new URLSearchParams(query);
-		next.set(name, /** @type {HTMLSelectElement} */ (event.target).value);
-		go(`#/documents/${id}?${next}`);
+	/** @param {"alignment" | "benchmark"} name @param {[value: string, text: string][]} options @param {string | undefined} chosen */
+	const choice = (name, options, chosen) => {
+		const select = h(
+			"select",
+			options.map(([value, text]) => h("option", { value, selected: value === chosen }, text)),
+		);
+		select.addEventListener("change", () => {
+			query.set(name, select.value);
+			go(`#/documents/${id}?${query}`);
+		});
+		return options.length > 0 && h("label", t(`document.${name}`), select);
 	};
 	return h(
-		"div",
-		{ class: "filters" },
-		snapshots.length > 0 &&
-			h(
-				"label",
-				{},
-				t("document.alignment"),
-				h(
-					"select",
-					{ onchange: choose("alignment") },
-					snapshots.map((one) => h("option", { value: one.alignment_id, selected: one.alignment_id === alignment }, one.name)),
-				),
-			),
-		about.length > 0 &&
-			h(
-				"label",
-				{},
-				t("document.benchmark"),
-				h(
-					"select",
-					{ onchange: choose("benchmark") },
-					about.map((one) =>
-						h("option", { value: one.benchmark_id, selected: one.benchmark_id === benchmark }, `${one.name} v${one.version}`),
-					),
-				),
-			),
+		"div.filters",
+		choice(
+			"alignment",
+			snapshots.map((one) => [one.alignment_id, one.name]),
+			alignment,
+		),
+		choice(
+			"benchmark",
+			about.map((one) => [one.benchmark_id, `${one.name} v${one.version}`]),
+			benchmark,
+		),
 	);
 }
 
@@ -147,7 +134,6 @@ function summary(passages, asked) {
 	const questioned = passages.filter((one) => askedOf(one, asked).length > 0).length;
 	return h(
 		"p",
-		{},
 		t("document.summary", {
 			learned,
 			all: passages.length,
@@ -158,20 +144,14 @@ function summary(passages, asked) {
 }
 
 const legend = () =>
-	h(
-		"p",
-		{ class: "legend" },
-		h("span", { class: "learned" }, t("coverage.learned")),
-		h("span", { class: "asked" }, t("coverage.asked")),
-		h("span", { class: "nothing" }, t("coverage.nothing")),
-	);
+	h("p.legend", h("span.learned", t("coverage.learned")), h("span.asked", t("coverage.asked")), h("span.nothing", t("coverage.nothing")));
 
 /** @param {Passage} passage @param {Asked[]} asked */
 const askedOf = ({ start, end }, asked) => asked.filter((one) => one.start < end && one.end > start);
 
 /** @param {string} text @param {Passage[]} passages @param {Asked[]} asked */
 function textOf(text, passages, asked) {
-	const place = h("div", { class: "text", tabindex: "0", role: "region", "aria-label": t("document.text") });
+	const place = h("div.text", { tabindex: "0", role: "region", "aria-label": t("document.text") });
 	const draw = (/** @type {number} */ most) =>
 		fill(place, passages.length > 0 ? marked(text, passages, asked, most) : quoted(text, asked, most));
 	draw(shownAtFirst);
@@ -181,7 +161,7 @@ function textOf(text, passages, asked) {
 		draw(text.length);
 		more.remove();
 	});
-	return h("div", {}, place, h("p", {}, more));
+	return h("div", place, h("p", more));
 }
 
 /** The text with its passages coloured. @param {string} text @param {Passage[]} passages @param {Asked[]} asked @param {number} most */
@@ -197,14 +177,14 @@ function marked(text, passages, asked, most) {
 		const kinds = [passage.rows > 0 ? "learned" : "nothing", questions.length > 0 && "asked"].filter(Boolean).join(" ");
 		const note = [
 			passage.rows > 0 ? t("coverage.rows", { n: passage.rows }) : word("uncovered", passage.none ?? ""),
-			questions.length > 0 && t("coverage.questions", { n: questions.length }),
+			questions.length > 0 && t("evaluation.n", { n: questions.length }),
 		].filter(Boolean);
 		const title = questions.map(({ question }) => question).join("\n");
 		parts.push(
 			h(
 				"div",
 				{ class: `passage ${kinds}`, title },
-				h("span", { class: "passage-note" }, note.join(" · ")),
+				h("span.passage-note", note.join(" · ")),
 				text.slice(passage.start, passage.end).trim(),
 			),
 		);
@@ -220,16 +200,8 @@ function quoted(text, asked, most) {
 	let at = 0;
 	for (const { start, end, question } of [...asked].sort((a, b) => a.start - b.start)) {
 		if (start < at || start >= most) continue;
-		parts.push(text.slice(at, start), h("mark", { class: "asked", title: question }, text.slice(start, end)));
+		parts.push(text.slice(at, start), h("mark.asked", { title: question }, text.slice(start, end)));
 		at = end;
 	}
 	return [...parts, text.slice(at, most)];
-}
-
-/** @param {View} view @param {string} id @param {string} name @param {number} snapshots */
-async function removeDocument({ signal }, id, name, snapshots) {
-	const text = snapshots > 0 ? t("document.delete.kept", { n: snapshots }) : t("document.delete.text");
-	if (!(await confirmAct(t("document.delete", { name }), text, t("action.delete")))) return;
-	await call("documents_delete", { params: { document_id: id }, signal });
-	go("#/documents");
 }

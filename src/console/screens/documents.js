@@ -1,11 +1,6 @@
 // Documents: upload of many files with progress, and what was read of each.
 import { ApiError, call, upload } from "../api/client.js";
-import { append, fill, h } from "../parts/dom.js";
-import { head, link, section } from "../parts/page.js";
-import { bar } from "../parts/progress.js";
-import { announce, badge, empty, messageOf } from "../parts/states.js";
-import { paged, table } from "../parts/table.js";
-import { bytes, number, percent, t, when } from "../shell/language.js";
+import { announce, append, badge, bar, bytes, fill, h, link, listScreen, messageOf, percent, section, smallPrint, t, when } from "../ui.js";
 import { showDocument } from "./document.js";
 
 /** @import { Replies } from "../api/types.d.ts" */
@@ -14,40 +9,30 @@ import { showDocument } from "./document.js";
 
 /** Sent at the same time; the appliance reads them one after another anyway. */
 const atOnce = 2;
-const limit = 20;
 
 /** @param {View} view */
 export async function show(view) {
 	if (view.id !== null) return showDocument(view, view.id);
-	const list = h("div", {});
-	const queue = createQueue(view, () => drawList(view, list).catch(view.fail));
-	fill(view.place, head(t("documents.title"), { lead: t("documents.lead") }), dropZone(queue.add), queue.element, list);
-	await drawList(view, list);
-}
-
-/** @param {View} view @param {HTMLElement} list */
-async function drawList({ signal, fail }, list) {
-	const load = async (/** @type {number} */ offset) => (await call("documents_list", { query: { limit, offset }, signal })).documents;
-	const first = await load(0);
-	const filled = paged(load, listOf, { more: t("action.more"), onError: fail, limit, first });
-	fill(list, first.length === 0 ? empty(t("documents.none"), t("documents.none.hint")) : section(t("documents.all"), filled));
-}
-
-/** @param {DocumentRecord[]} rows */
-const listOf = (rows) =>
-	table(
-		t("documents.all"),
+	const queue = createQueue(view, () => draw().catch(view.fail));
+	const draw = await listScreen(
+		view,
+		"documents",
 		[
-			{ head: t("field.name"), cell: (one) => link(`#/documents/${one.document_id}`, one.name) },
-			{ head: t("documents.format"), cell: (one) => one.format },
-			{ head: t("documents.language"), cell: (one) => one.report?.language.main ?? "–" },
-			{ head: t("documents.characters"), cell: (one) => number(one.characters), numeric: true },
-			{ head: t("field.size"), cell: (one) => bytes(one.bytes), numeric: true },
-			{ head: t("documents.found"), cell: (one) => found(one) },
-			{ head: t("field.created"), cell: (one) => when(one.created_at) },
+			[t("field.name"), (one) => link(`#/documents/${one.document_id}`, one.name)],
+			[t("documents.format"), (one) => one.format],
+			[t("shell.language"), (one) => one.report?.language.main],
+			[t("documents.characters"), (one) => one.characters],
+			[t("field.size"), (one) => bytes(one.bytes), "numeric"],
+			[t("documents.found"), found],
+			[t("field.created"), (one) => when(one.created_at)],
 		],
-		rows,
+		async (query) => {
+			const { documents, total } = await call("documents_list", { query });
+			return { rows: documents, total };
+		},
+		{ above: [dropZone(queue.add), queue.element] },
 	);
+}
 
 /** @param {DocumentRecord} one */
 function found({ report, duplicates }) {
@@ -55,7 +40,7 @@ function found({ report, duplicates }) {
 	const doubled = duplicates.exact + duplicates.near;
 	return [
 		warnings > 0 && badge("STOPPED", t("documents.warnings", { n: warnings })),
-		doubled > 0 && h("span", { class: "small" }, ` ${t("documents.duplicates", { n: doubled })}`),
+		doubled > 0 && h("span.small", ` ${t("documents.duplicates", { n: doubled })}`),
 		warnings + doubled === 0 && "–",
 	];
 }
@@ -68,11 +53,10 @@ function dropZone(add) {
 		input.value = "";
 	});
 	const zone = h(
-		"div",
-		{ class: "drop" },
-		h("p", {}, t("documents.drop")),
-		h("p", {}, h("span", { class: "button primary" }, t("documents.choose"), input)),
-		h("p", { class: "small" }, t("documents.formats")),
+		"div.drop",
+		h("p", t("documents.drop")),
+		h("p", h("span.button.primary", t("documents.choose"), input)),
+		smallPrint(t("documents.formats")),
 	);
 	const over = (/** @type {boolean} */ is) => (/** @type {DragEvent} */ event) => {
 		event.preventDefault();
@@ -89,7 +73,7 @@ function dropZone(add) {
 
 /** Files one after another, each with a line of its own, so that one that is refused holds no other up. @param {View} view @param {() => Promise<void>} onDone */
 function createQueue({ signal }, onDone) {
-	const lines = h("ul", { class: "list", "aria-label": t("documents.uploads") });
+	const lines = h("ul.list", { "aria-label": t("documents.uploads") });
 	const element = h("div", { hidden: true }, section(t("documents.uploads"), lines));
 	/** @type {{ file: File, line: HTMLElement }[]} */
 	const waiting = [];
@@ -100,23 +84,23 @@ function createQueue({ signal }, onDone) {
 		if (!one || signal.aborted) return;
 		sending++;
 		const { file, line } = one;
-		const shown = h("div", {}, bar(file.name, 0));
+		const shown = h("div", bar(file.name, 0));
 		append(line, shown);
 		const onProgress = (/** @type {number} */ share) => {
 			// What is sent is read only then, and how long that takes is not known.
 			if (share < 1) /** @type {HTMLProgressElement} */ (shown.firstChild).value = share;
-			else fill(shown, bar(t("documents.reading"), null), h("p", { class: "small" }, percent(1), ` · ${t("documents.reading")}`));
+			else fill(shown, bar(t("documents.reading"), null), smallPrint(percent(1), t("documents.reading")));
 		};
 		try {
 			const { documents } = await upload("documents_upload", file, { onProgress, signal });
 			fill(
 				shown,
 				badge("READY", t("documents.read")),
-				...documents.flatMap((made) => [" ", link(`#/documents/${made.document_id}`, t("action.open"))]),
+				documents.map((made) => [" ", link(`#/documents/${made.document_id}`, t("action.open"))]),
 			);
 		} catch (error) {
 			if (signal.aborted) return;
-			fill(shown, ...refusal(error));
+			fill(shown, refusal(error));
 		}
 		sending--;
 		if (waiting.length > 0) return void next();
@@ -130,7 +114,7 @@ function createQueue({ signal }, onDone) {
 		/** @param {File[]} files */
 		add(files) {
 			for (const file of files) {
-				const line = h("li", {}, h("p", {}, file.name, h("span", { class: "small" }, ` · ${bytes(file.size)}`)));
+				const line = h("li", h("p", file.name, h("span.small", ` · ${bytes(file.size)}`)));
 				append(lines, line);
 				waiting.push({ file, line });
 			}
@@ -142,7 +126,10 @@ function createQueue({ signal }, onDone) {
 
 /** @param {unknown} error */
 function refusal(error) {
-	const known = error instanceof ApiError ? error : null;
-	const id = known?.requestId ? ` · ${t("state.request")} ${known.requestId}` : "";
-	return [badge("FAILED", t("documents.refused")), h("p", {}, messageOf(error)), h("p", { class: "small" }, `${known?.hint ?? ""}${id}`)];
+	const { hint, requestId } = error instanceof ApiError ? error : { hint: "", requestId: "" };
+	return [
+		badge("FAILED", t("documents.refused")),
+		h("p", messageOf(error)),
+		smallPrint(hint, requestId && `${t("state.request")} ${requestId}`),
+	];
 }

@@ -1,150 +1,179 @@
-// Home: what runs, what needs attention, and what comes next.
-import { alignedModels, call, orNull } from "../api/client.js";
-import { fill, h } from "../parts/dom.js";
-import { every, head, link, section } from "../parts/page.js";
-import { progress } from "../parts/progress.js";
-import { badge, notice } from "../parts/states.js";
-import { number, t, when, word } from "../shell/language.js";
+// Home: what runs, what needs attention, what came of it, and what comes next.
+import { callIfMay, may, orNull } from "../api/client.js";
+import { badge, entries, every, fill, h, head, link, notice, number, progress, section, statusBadge, t, when } from "../ui.js";
 
+/** @import { Child } from "../ui.js" */
 /** @import { View } from "../shell/router.js" */
 
 /** @param {View} view */
 export async function show(view) {
+	let drawn = "";
 	const draw = async () => {
-		const state = await load(view);
-		if (view.signal.aborted) return;
-		fill(view.place, head(t("home.title"), { lead: t("home.lead") }), ...content(state));
+		const state = await load();
+		const what = JSON.stringify(state);
+		if (view.signal.aborted || what === drawn) return;
+		drawn = what;
+		fill(view.place, head(t("nav.home"), { lead: t("home.lead") }), content(state));
 	};
 	await draw();
-	void every(view.signal, 4_000, draw);
+	void every(view.signal, 5_000, draw);
 }
 
-/** @param {View} view */
-async function load({ signal }) {
-	const ask = { query: { limit: 100 }, signal };
-	const [health, base, documents, benchmarks, alignments, models, evaluations] = await Promise.all([
-		call("system_health", { signal }),
-		orNull(call("models_base", ask), 403),
-		orNull(call("documents_list", { query: { limit: 1 }, signal }), 403),
-		orNull(call("benchmarks_list", ask), 403),
-		orNull(call("alignments_list", ask), 403),
-		alignedModels({ signal }),
-		orNull(call("evaluations_list", ask), 403),
+async function load() {
+	const ask = (/** @type {number} */ limit, /** @type {string} */ status = "") => ({ query: { limit, status } });
+	const alignments = (/** @type {number} */ limit, /** @type {string} */ status = "") => callIfMay("alignments_list", ask(limit, status));
+	const evaluations = (/** @type {number} */ limit, /** @type {string} */ status) => callIfMay("evaluations_list", ask(limit, status));
+	const deployed = { query: { limit: 5, deployment_status: "DEPLOYED" } };
+	const [health, bases, documents, benchmarks, all, pending, ended, lost, queued, answering, failed, ready, models] = await Promise.all([
+		callIfMay("system_health"),
+		callIfMay("models_base", ask(100)),
+		callIfMay("documents_list", ask(1)),
+		callIfMay("benchmarks_list", { query: { limit: 100 } }),
+		alignments(1),
+		alignments(20, "PENDING"),
+		alignments(5, "COMPLETED"),
+		alignments(5, "FAILED"),
+		evaluations(10, "QUEUED"),
+		evaluations(10, "PROCESSING"),
+		evaluations(5, "FAILED"),
+		evaluations(1, "READY"),
+		// Without any model the API answers 404.
+		orNull(callIfMay("models_aligned", deployed), 404),
 	]);
 	return {
-		health,
-		bases: base?.base_models ?? [],
-		documents: documents?.total ?? 0,
+		degraded: health?.degraded ?? [],
+		bases: bases?.base_models ?? [],
 		benchmarks: benchmarks?.benchmarks ?? [],
-		alignments: alignments?.alignment_projects ?? [],
-		models,
-		evaluations: evaluations?.evaluations ?? [],
+		pending: pending?.alignment_projects ?? [],
+		ended: ended?.alignment_projects ?? [],
+		failed: lost?.alignment_projects ?? [],
+		answering: [...(answering?.evaluations ?? []), ...(queued?.evaluations ?? [])],
+		unanswered: failed?.evaluations ?? [],
+		models: models?.domain_aligned_models ?? [],
+		counts: {
+			documents: documents?.total ?? 0,
+			benchmarks: benchmarks?.total ?? 0,
+			alignments: all?.total ?? 0,
+			models: models?.total ?? 0,
+		},
+		isEvaluated: (ready?.total ?? 0) > 0,
 	};
 }
 
 /** @typedef {Awaited<ReturnType<typeof load>>} State */
 
-/** @param {State} state */
-const content = (state) => [tiles(state), h("div", { class: "columns" }, running(state), attention(state)), nextSteps(state)];
+/** @param {State} state @returns {Child} */
+const content = (state) => [
+	tiles(state),
+	h("div.columns", running(state), attention(state), inUse(state), results(state)),
+	nextSteps(state),
+];
 
 /** @param {State} state */
-function tiles({ documents, benchmarks, alignments, models }) {
-	const serving = models.filter(({ deployment_status }) => deployment_status === "DEPLOYED").length;
-	/** @type {[number: number, label: string, href: string][]} */
-	const all = [
-		[documents, t("home.documents", { n: documents }), "#/documents"],
-		[benchmarks.length, t("home.benchmarks", { n: benchmarks.length }), "#/benchmarks"],
-		[alignments.length, t("home.alignments", { n: alignments.length }), "#/alignments"],
-		[serving, t("home.serving", { n: serving }), "#/models"],
-	];
-	return h(
-		"div",
-		{ class: "tiles" },
-		all.map(([count, label, href]) => h("div", { class: "tile" }, h("b", {}, number(count)), h("span", {}, link(href, label)))),
-	);
+function tiles({ counts }) {
+	const all = /** @type {const} */ (["documents", "benchmarks", "alignments", "models"]).map((name) => {
+		const n = counts[name];
+		return h("div.tile", h("b", number(n)), h("span", link(`#/${name}`, t(`home.${name}`, { n }))));
+	});
+	return h("div.tiles", all);
 }
 
 /** @param {State} state */
-function running({ benchmarks, alignments, evaluations }) {
+function running({ benchmarks, pending, answering }) {
 	const items = [
-		...alignments
-			.filter(({ status }) => status === "PENDING")
-			.map((one) => work(`#/alignments/${one.id}`, one.name, t("nav.alignments"), null, one.progress ?? 0)),
+		...pending.map((one) => work(`#/alignments/${one.id}`, one.name, t("nav.alignments"), one.progress_detail, one.progress ?? 0)),
 		...benchmarks
 			.filter(({ status }) => status === "PROCESSING")
 			.map((one) => work(`#/benchmarks/${one.benchmark_id}`, one.name, t("nav.benchmarks"), one.progress_detail)),
-		...evaluations
-			.filter(({ status }) => status === "QUEUED" || status === "PROCESSING")
-			.map((one) =>
-				work(`#/evaluations/${one.evaluation_id}`, one.evaluation_name, t("nav.evaluations"), one.progress_detail, one.progress),
-			),
+		...answering.map((one) =>
+			work(`#/evaluations/${one.evaluation_id}`, one.evaluation_name, t("nav.evaluations"), one.progress_detail, one.progress),
+		),
 	];
-	return section(t("home.running"), items.length > 0 ? h("ul", { class: "list" }, items) : h("p", { class: "soft" }, t("home.idle")));
+	return section(t("home.running"), items.length > 0 ? entries(items) : h("p.soft", t("home.idle")));
 }
 
 /**
  * @param {string} href
  * @param {string} name
  * @param {string} kind
- * @param {import("../parts/progress.js").Detail | null | undefined} detail
+ * @param {Parameters<typeof progress>[1]} detail
  * @param {number} [percentDone]
  */
-const work = (href, name, kind, detail, percentDone) =>
-	h("li", {}, h("p", {}, link(href, name), h("span", { class: "small" }, ` · ${kind}`)), progress(name, detail, percentDone));
+const work = (href, name, kind, detail, percentDone) => [
+	h("p", link(href, name), h("span.small", ` · ${kind}`)),
+	progress(name, detail, percentDone),
+];
 
 /** @param {State} state */
-function attention({ health, bases, alignments, evaluations, benchmarks }) {
+function attention({ degraded, bases, failed, unanswered, benchmarks }) {
 	const items = [
-		...health.degraded.map((text) => h("li", {}, badge("degraded", t("home.degraded")), ` ${text}`)),
+		...degraded.map((text) => [badge("degraded", t("home.degraded")), ` ${text}`]),
 		...bases
 			.filter(({ load_error }) => load_error !== null)
-			.map((one) => failed("#/models", one.model_name, one.load_error, one.created_at)),
-		...alignments
-			.filter(({ status }) => status === "FAILED")
-			.slice(0, 5)
-			.map((one) => failed(`#/alignments/${one.id}`, one.name, one.error, one.completed_date)),
+			.map((one) => failure(`#/models/${one.model_id}`, one.model_name, one.load_error, one.created_at)),
+		...failed.map((one) => failure(`#/alignments/${one.id}`, one.name, one.error, one.completed_date)),
 		...benchmarks
 			.filter(({ status }) => status === "FAILED")
 			.slice(0, 5)
-			.map((one) => failed(`#/benchmarks/${one.benchmark_id}`, one.name, one.error, one.updated_at)),
-		...evaluations
-			.filter(({ status }) => status === "FAILED")
-			.slice(0, 5)
-			.map((one) => failed(`#/evaluations/${one.evaluation_id}`, one.evaluation_name, one.error, one.updated_at)),
+			.map((one) => failure(`#/benchmarks/${one.benchmark_id}`, one.name, one.error, one.updated_at)),
+		...unanswered.map((one) => failure(`#/evaluations/${one.evaluation_id}`, one.evaluation_name, one.error, one.updated_at)),
 	];
-	return section(t("home.attention"), items.length > 0 ? h("ul", { class: "list" }, items) : notice("good", h("p", {}, t("home.fine"))));
+	return section(t("home.attention"), items.length > 0 ? entries(items) : notice("good", t("home.fine")));
 }
 
 /** @param {string} href @param {string} name @param {string | null | undefined} error @param {string | undefined} at */
-const failed = (href, name, error, at) =>
-	h("li", {}, badge("FAILED", word("status", "FAILED")), " ", link(href, name), h("p", { class: "small" }, `${error ?? ""} · ${when(at)}`));
+const failure = (href, name, error, at) => [statusBadge("FAILED"), " ", link(href, name), h("p.small", `${error ?? ""} · ${when(at)}`)];
 
 /** @param {State} state */
-function nextSteps({ bases, documents, benchmarks, alignments, models, evaluations }) {
-	/** @type {[done: boolean, href: string, title: string, text: string][]} */
+function inUse({ models, counts }) {
+	if (models.length === 0) return null;
+	const items = models.map(({ model_id, model_name }) => [
+		link(`#/models/${model_id}`, model_name),
+		may("inference_chat") && [" · ", link(`#/playground?model=${model_id}`, t("model.try"))],
+	]);
+	return section(t("home.use"), entries(items), counts.models > models.length && h("p", link("#/models", t("home.more"))));
+}
+
+/** @param {State} state */
+function results({ ended }) {
+	if (ended.length === 0) return null;
+	const items = ended.map(({ id, name, completed_date, evaluation_id }) => [
+		h("p", link(`#/alignments/${id}`, name), h("span.small", ` · ${when(completed_date)}`)),
+		h(
+			"p.small",
+			link(`#/alignments/${id}`, t("alignment.result")),
+			evaluation_id && [" · ", link(`#/evaluations/${evaluation_id}`, t("alignment.evaluation"))],
+			" · ",
+			link(`#/auto-align/${id}`, t("home.better")),
+		),
+	]);
+	return section(t("home.results"), entries(items));
+}
+
+/** @param {State} state */
+function nextSteps({ bases, benchmarks, counts, ended, models, isEvaluated }) {
+	/** @type {[done: boolean, href: string, step: "base" | "documents" | "benchmark" | "align" | "evaluate" | "deploy"][]} */
 	const steps = [
-		[bases.some(({ can_be_aligned }) => can_be_aligned), "#/models", t("step.base"), t("step.base.text")],
-		[documents > 0, "#/documents", t("step.documents"), t("step.documents.text")],
-		[benchmarks.some(({ status }) => status === "READY"), "#/benchmarks", t("step.benchmark"), t("step.benchmark.text")],
-		[alignments.some(({ status }) => status === "COMPLETED"), "#/alignments", t("step.align"), t("step.align.text")],
-		[evaluations.some(({ status }) => status === "READY"), "#/evaluations", t("step.evaluate"), t("step.evaluate.text")],
-		[models.some(({ deployment_status }) => deployment_status === "DEPLOYED"), "#/models", t("step.deploy"), t("step.deploy.text")],
+		[bases.some(({ can_be_aligned }) => can_be_aligned), "models", "base"],
+		[counts.documents > 0, "documents", "documents"],
+		[benchmarks.some(({ status }) => status === "READY"), "benchmarks/new", "benchmark"],
+		[ended.length > 0, "alignments/new", "align"],
+		[isEvaluated, "evaluations/new", "evaluate"],
+		[models.length > 0, "models", "deploy"],
 	];
 	const next = steps.findIndex(([done]) => !done);
-	const items = steps.map(([done, href, title, text], index) =>
+	const items = steps.map(([done, href, step], index) =>
 		h(
 			"li",
 			{ class: done ? "done" : index === next ? "next" : "" },
 			h(
 				"p",
-				{},
-				link(href, title),
-				done && h("span", { class: "hidden" }, ` (${t("step.done")})`),
+				link(`#/${href}`, t(`step.${step}`)),
+				done && h("span.hidden", ` (${t("step.done")})`),
 				h("br"),
-				h("span", { class: "small" }, text),
+				h("span.small", t(`step.${step}.text`)),
 			),
 		),
 	);
-	const asks = h("p", {}, `${t("step.ask")} `, link("#/playground", t("nav.playground")));
-	return section(t("home.next"), next < 0 ? asks : h("ol", { class: "steps" }, items));
+	return section(t("home.next"), next < 0 && h("p", t("step.ask")), h("ol.steps", items));
 }

@@ -1,13 +1,27 @@
 // Playground: a question to a base model and to what was made of it, side by side, with what speaks for each answer.
-import { alignedModels, call, callAll, callText, stream } from "../api/client.js";
-import { append, fill, h } from "../parts/dom.js";
-import { form } from "../parts/form.js";
-import { code, head, link, section } from "../parts/page.js";
-import { empty, failure } from "../parts/states.js";
-import { number, percent, t } from "../shell/language.js";
+import { alignedModels, baseModels, call, callText, may, stream } from "../api/client.js";
+import {
+	append,
+	code,
+	details,
+	empty,
+	entries,
+	failure,
+	fill,
+	form,
+	h,
+	head,
+	link,
+	list,
+	number,
+	percent,
+	section,
+	smallPrint,
+	t,
+} from "../ui.js";
 
 /** @import { Replies } from "../api/types.d.ts" */
-/** @import { Values } from "../parts/form.js" */
+/** @import { Values } from "../ui.js" */
 /** @import { View } from "../shell/router.js" */
 /** @typedef {{ id: string, name: string, baseId: string | null }} Model baseId is null of a base */
 /** @typedef {NonNullable<Replies["inference_chat"]["confidence"]>} Confidence */
@@ -20,7 +34,7 @@ const unsureBelow = 0.5;
 /** @param {View} view */
 export async function show(view) {
 	const { signal, place, query } = view;
-	const [bases, aligned] = await Promise.all([callAll("models_base", (reply) => reply.base_models, { signal }), alignedModels({ signal })]);
+	const [bases, aligned] = await Promise.all([baseModels(), alignedModels()]);
 	/** @type {Model[]} */
 	const models = [
 		...aligned
@@ -28,17 +42,19 @@ export async function show(view) {
 			.map((one) => ({ id: one.model_id, name: one.model_name, baseId: one.base_model_id })),
 		...bases.filter(({ kind }) => kind === "text").map((one) => ({ id: one.model_id, name: one.model_name, baseId: null })),
 	];
-	if (models.length === 0) {
-		fill(place, head(t("playground.title")), empty(t("models.nobase"), t("models.nobase.hint"), link("#/models", t("nav.models"))));
-		return;
-	}
+	const top = head(t("nav.playground"), { lead: t("playground.lead") });
+	if (models.length === 0) return fill(place, top, empty(t("models.nobase"), t("models.nobase.hint"), link("#/models", t("nav.models"))));
 	const chosen = models.find(({ id }) => id === query.get("model")) ?? /** @type {Model} */ (models[0]);
 	const options = models.map((one) => ({
 		value: one.id,
 		text: `${one.name} (${one.baseId === null ? t("field.base") : t("field.aligned")})`,
 	}));
-	const answers = h("div", { class: "columns", "aria-live": "polite", "aria-busy": "false" });
-	const request = h("div", {});
+	const answers = h("div.columns", { "aria-live": "polite", "aria-busy": "false" });
+	const request = section(
+		t("playground.request"),
+		code("", "curl"),
+		["openai (JavaScript)", "openai (Python)"].map((name) => details(name, code("", name))),
+	);
 	let asking = new AbortController();
 	signal.addEventListener("abort", () => asking.abort());
 	const stop = h("button", { type: "button", hidden: true, onclick: () => asking.abort() }, t("action.stop"));
@@ -47,13 +63,12 @@ export async function show(view) {
 	async function ask(values) {
 		asking = new AbortController();
 		const sides = [values.model, values.other].flatMap((id) => models.filter((one) => one.id === id));
-		fill(request, requestOf(bodyOf(values, String(values.model))));
 		fill(answers);
 		stop.hidden = false;
 		answers.setAttribute("aria-busy", "true");
 		await Promise.all(
 			sides.map((model) => {
-				const side = h("section", { class: "card" }, h("h2", {}, model.name));
+				const side = h("section.card", h("h2", model.name));
 				append(answers, side);
 				return answerIn(side, bodyOf(values, model.id), asking.signal);
 			}),
@@ -65,22 +80,15 @@ export async function show(view) {
 	const made = form(
 		[
 			{ name: "question", label: t("playground.question"), type: "textarea", required: true, more: { class: "wide" } },
-			{ name: "model", label: t("field.model"), type: "select", options, value: chosen.id },
+			{ name: "model", label: t("field.model"), options, value: chosen.id },
 			{
 				name: "other",
 				label: t("playground.beside"),
-				type: "select",
 				options: [{ value: "", text: t("playground.alone") }, ...options],
 				value: chosen.baseId ?? "",
 			},
 			{ name: "system", label: t("playground.system"), type: "textarea" },
-			{
-				name: "temperature",
-				label: t("playground.temperature"),
-				type: "number",
-				value: 0,
-				more: { min: 0, max: 2, step: 0.1 },
-			},
+			{ name: "temperature", label: t("playground.temperature"), type: "number", value: 0, more: { min: 0, max: 2, step: 0.1 } },
 			{ name: "max_tokens", label: t("playground.tokens"), type: "number", value: 200, more: { min: 1, max: 100000 } },
 		],
 		{ submit: t("playground.ask"), onSubmit: ask, actions: [stop] },
@@ -88,7 +96,14 @@ export async function show(view) {
 	made.addEventListener("keydown", ({ key, ctrlKey, metaKey }) => {
 		if (key === "Enter" && (ctrlKey || metaKey)) made.requestSubmit();
 	});
-	fill(place, head(t("playground.title"), { lead: t("playground.lead") }), h("div", { class: "card grid-form" }, made), answers, request);
+	const told = () => {
+		const values = /** @type {Values} */ (Object.fromEntries(new FormData(made)));
+		const texts = requestsOf(bodyOf({ ...values, question: values.question || t("playground.example") }, String(values.model)));
+		for (const [at, pre] of [...request.querySelectorAll("pre")].entries()) pre.textContent = texts[at] ?? "";
+	};
+	made.addEventListener("input", told);
+	told();
+	fill(place, top, h("div.card.grid-form", made), answers, request);
 }
 
 /** @param {Values} values @param {string} model */
@@ -97,15 +112,15 @@ function bodyOf({ question, system, temperature, max_tokens }, model) {
 	return {
 		model,
 		messages,
-		temperature: Number(temperature ?? 1),
+		temperature: Number(temperature === "" ? 1 : (temperature ?? 1)),
 		...(max_tokens ? { max_tokens: Number(max_tokens) } : {}),
 	};
 }
 
 /** @param {HTMLElement} side @param {ReturnType<typeof bodyOf>} body @param {AbortSignal} signal */
 async function answerIn(side, body, signal) {
-	const text = h("div", { class: "answer" });
-	const below = h("div", {});
+	const text = h("div.answer");
+	const below = h("div");
 	append(side, text, below);
 	/** @type {Piece[]} */
 	const pieces = [];
@@ -134,9 +149,9 @@ async function answerIn(side, body, signal) {
 			}
 		}
 		mark(text, pieces, answer.confidence ?? null);
-		append(below, scoreOf(answer, performance.now() - started), answer.confidence && (await supportOf(answer.confidence, signal)));
+		append(below, scoreOf(answer, performance.now() - started), answer.confidence && (await supportOf(answer.confidence)));
 	} catch (error) {
-		if (signal.aborted) append(below, h("p", { class: "small" }, t("playground.stopped")));
+		if (signal.aborted) append(below, smallPrint(t("playground.stopped")));
 		else append(below, failure(error));
 	}
 }
@@ -151,7 +166,7 @@ function pieceOf({ delta, logprobs }) {
 const shownPiece = ({ text, probability }) =>
 	probability === null || probability >= unsureBelow || text.trim() === ""
 		? text
-		: h("mark", { class: "unsure", title: t("playground.probability", { share: percent(probability) }) }, text);
+		: h("mark.unsure", { title: t("playground.probability", { share: percent(probability) }) }, text);
 
 /** The whole answer once more, with the least certain word marked. @param {HTMLElement} place @param {Piece[]} pieces @param {Confidence | null} confidence */
 function mark(place, pieces, confidence) {
@@ -162,7 +177,7 @@ function mark(place, pieces, confidence) {
 	const points = [...whole];
 	const [start, end] = [word.start, word.end].map((at) => points.slice(0, at).join("").length);
 	const [from, to] = [Number(start), Number(end)];
-	const title = t("playground.least", { share: percent(word.probability) });
+	const title = t("playground.probability", { share: percent(word.probability) });
 	fill(place, part(pieces, 0, from), h("mark", { title }, whole.slice(from, to)), part(pieces, to, whole.length));
 }
 
@@ -182,71 +197,55 @@ function scoreOf({ confidence_score, confidence, usage }, ms) {
 	const tokens = usage?.completion_tokens ?? 0;
 	const speed = t("playground.speed", { n: tokens, rate: number(tokens / (ms / 1000), 1) });
 	if (confidence_score == null || !confidence)
-		return h(
-			"p",
-			{ class: "score-line" },
-			h("span", { class: "soft" }, t("playground.noconfidence")),
-			h("span", { class: "small" }, speed),
-		);
-	const { drift, calibrated, reason, n } = confidence;
-	const drifts = drift.p_value === null ? drift.reason : t("playground.drift", { share: percent(drift.p_value) });
+		return h("p.score-line", h("span.soft", t("playground.noconfidence")), h("span.small", speed));
 	return h(
 		"div",
-		{},
-		h(
-			"p",
-			{ class: "score-line" },
-			h("span", { class: "score" }, number(confidence_score)),
-			h("span", {}, t("playground.confidence")),
-			h("span", { class: "small" }, speed),
-		),
-		h(
-			"p",
-			{ class: "small" },
-			calibrated ? t("playground.calibrated", { n: number(n) }) : `${t("confidence.uncalibrated")} ${reason ?? ""}`,
-			drifts && h("br"),
-			drifts,
-		),
+		h("p.score-line", h("span.score", number(confidence_score)), h("span", t("playground.confidence")), h("span.small", speed)),
+		h("h3", t("playground.why")),
+		list(reasonsOf(confidence)),
 	);
 }
 
-/** The passages that support an answer. @param {Confidence} confidence @param {AbortSignal} signal */
-async function supportOf({ sources }, signal) {
-	if (sources === null) return null;
-	if (sources.length === 0) return h("p", { class: "small" }, t("playground.unsupported"));
+/** What speaks for or against an answer, in words. @param {Confidence} confidence */
+function reasonsOf({ drift, calibrated, reason, n, least_certain: least, sources }) {
+	const best = sources?.[0]?.support;
+	return [
+		least && t("playground.least", { word: least.text, share: percent(least.probability) }),
+		drift.p_value === null ? `${t("confidence.drift")}: ${drift.reason}` : t("playground.drift", { share: percent(drift.p_value) }),
+		sources !== null && (best === undefined ? t("playground.unsupported") : t("playground.supported", { share: percent(best) })),
+		calibrated ? t("playground.calibrated", { n: number(n) }) : `${t("confidence.uncalibrated")} ${reason ?? ""}`,
+	].filter(Boolean);
+}
+
+/** The passages that support an answer. @param {Confidence} confidence */
+async function supportOf({ sources }) {
+	if (!sources?.length || !may("documents_get")) return null;
 	const items = await Promise.all(
 		sources.map(async ({ document_id, start, end, support, deleted }) => {
-			const params = { document_id };
+			const params = document_id;
 			const known = deleted
 				? null
-				: await Promise.all([call("documents_get", { params, signal }), callText("documents_text", { params, signal })]).catch(() => null);
-			if (known === null) return h("li", {}, t("playground.gone"));
+				: await Promise.all([call("documents_get", { params }), callText("documents_text", { params })]).catch(() => null);
+			if (known === null) return t("playground.gone");
 			const [{ name }, text] = known;
-			return h(
-				"li",
-				{},
+			return [
 				link(`#/documents/${document_id}`, name),
-				h("span", { class: "small" }, ` · ${t("playground.support", { share: percent(support) })}`),
-				h("blockquote", {}, text.slice(start, end)),
-			);
+				h("span.small", ` · ${t("playground.support", { share: percent(support) })}`),
+				h("blockquote", text.slice(start, end)),
+			];
 		}),
 	);
-	return h("div", {}, h("h3", {}, t("playground.sources")), h("ul", { class: "list" }, items));
+	return h("div", h("h3", t("playground.sources")), entries(items));
 }
 
-/** @param {ReturnType<typeof bodyOf>} body */
-function requestOf(body) {
+/** The same request for curl, and for the openai packages of JavaScript and Python. @param {ReturnType<typeof bodyOf>} body */
+function requestsOf(body) {
 	const address = `${location.origin}${path}`;
 	const json = JSON.stringify(body, null, 2);
 	const curl = `curl ${address}/chat/completions \\\n  -H "Authorization: Bearer $PLUMBLINE_KEY" -H "Content-Type: application/json" \\\n  -d '${json.replaceAll("'", "'\\''")}'`;
 	const openai = `import OpenAI from "openai";\n\nconst client = new OpenAI({ baseURL: "${address}", apiKey: process.env.PLUMBLINE_KEY });\nconst answer = await client.chat.completions.create(${json});\nconsole.log(answer.choices[0].message.content, answer.confidence_score);`;
 	const python = `import os\nfrom openai import OpenAI\n\nclient = OpenAI(base_url="${address}", api_key=os.environ["PLUMBLINE_KEY"])\nanswer = client.chat.completions.create(**${pythonOf(body)})\nprint(answer.choices[0].message.content, answer.confidence_score)`;
-	return section(
-		t("playground.request"),
-		code(curl, "curl"),
-		h("details", {}, h("summary", {}, "openai (JavaScript)"), code(openai, "openai (JavaScript)")),
-		h("details", {}, h("summary", {}, "openai (Python)"), code(python, "openai (Python)")),
-	);
+	return [curl, openai, python];
 }
 
 /** A request has texts and numbers only, which JSON and Python write alike. @param {object} body */

@@ -1,124 +1,179 @@
-// System: memory, disk, seats, work, versions, and who did what.
-import { call, callText, orNull } from "../api/client.js";
-import { fill, h } from "../parts/dom.js";
-import { every, facts, head, section } from "../parts/page.js";
-import { bar } from "../parts/progress.js";
-import { badge, notice } from "../parts/states.js";
-import { table } from "../parts/table.js";
-import { bytes, duration, number, t, when, word } from "../shell/language.js";
+// System: memory by holder, disk, slots, work, versions, the log, and who did what.
+import { call, callIfMay, callText, may, orNull } from "../api/client.js";
+import {
+	badge,
+	bar,
+	bytes,
+	details,
+	duration,
+	every,
+	facts,
+	fill,
+	h,
+	head,
+	inHand,
+	link,
+	notice,
+	number,
+	pagedTable,
+	section,
+	smallPrint,
+	statusBadge,
+	t,
+	table,
+	when,
+	word,
+} from "../ui.js";
 
 /** @import { Replies } from "../api/types.d.ts" */
+/** @import { Child } from "../ui.js" */
 /** @import { View } from "../shell/router.js" */
 /** @typedef {{ name: string, labels: Record<string, string>, value: number }} Sample */
 
 /** @param {View} view */
 export async function show(view) {
 	const { signal, place } = view;
-	const state = h("div", {});
-	const raw = h("code", {});
+	const state = h("div");
+	const raw = h("code");
 	const draw = async () => {
-		const [health, ready, text] = await Promise.all([
-			call("system_health", { signal }),
+		const [health, ready, memory, text] = await Promise.all([
+			call("system_health"),
 			// Not ready is an answer here, not a failure.
-			orNull(call("system_ready", { signal }), 503),
-			orNull(callText("system_metrics", { signal }), 401, 403, 422),
+			orNull(call("system_ready"), 503),
+			callIfMay("system_memory"),
+			may("system_metrics") ? callText("system_metrics") : "",
 		]);
-		fill(state, stateOf(health, ready, samplesOf(text ?? "")));
-		raw.textContent = text ?? t("system.nometrics");
+		fill(state, stateOf(health, ready, memory, samplesOf(text)));
+		raw.textContent = text;
 	};
-	const acts = await orNull(call("audit_list", { query: { limit: 50 }, signal }), 403);
 	await draw();
 	fill(
 		place,
-		head(t("system.title"), { lead: t("system.lead") }),
+		head(t("nav.system"), { lead: t("system.lead") }),
 		state,
-		section(t("system.audit"), acts === null ? h("p", { class: "soft" }, t("system.noaudit")) : auditOf(acts.acts)),
-		h(
-			"details",
-			{ class: "card" },
-			h("summary", {}, t("system.metrics")),
-			h("p", { class: "small" }, t("system.metrics.hint")),
-			h("pre", { tabindex: "0", role: "region", "aria-label": t("system.metrics") }, raw),
-		),
+		may("audit_list") ? await forAdministrators(view, raw) : notice("plain", t("system.noadmin")),
 		section(
 			t("system.more"),
-			h("p", {}, t("system.log")),
-			h("p", {}, h("a", { href: "/docs" }, t("system.docs")), " · ", h("a", { href: "/openapi.json" }, "/openapi.json")),
+			h("p", t("system.logs")),
+			h("p", link("/docs", t("system.docs")), " · ", link("/openapi.json", "/openapi.json")),
 		),
 	);
 	void every(signal, 5_000, draw);
 }
 
-/** @param {Replies["system_health"]} health @param {Replies["system_ready"] | null} ready @param {Sample[]} samples */
-function stateOf(health, ready, samples) {
-	const one = (/** @type {string} */ name, /** @type {Record<string, string>} */ labels = {}) =>
-		samples.find(
-			(sample) => sample.name === `plumbline_${name}` && Object.entries(labels).every(([key, value]) => sample.labels[key] === value),
+/** @param {View} view @param {HTMLElement} raw */
+const forAdministrators = async (view, raw) => [
+	section(t("system.log"), await logOf(view)),
+	section(t("system.audit"), await auditOf(view)),
+	details(
+		t("system.metrics"),
+		smallPrint(t("system.metrics.hint")),
+		h("pre", { tabindex: "0", role: "region", "aria-label": t("system.metrics") }, raw),
+	),
+];
+
+/** @param {View} view */
+async function logOf(view) {
+	const place = h("div");
+	const level = h(
+		"select",
+		["info", "warn", "error"].map((value) => h("option", { value }, word("level", value))),
+	);
+	const draw = async () => {
+		const { lines } = await call("system_log", { query: { level: level.value, limit: 500 } });
+		const { element } = await pagedTable(
+			view,
+			t("system.log"),
+			[
+				[t("field.at"), (one) => when(one.at)],
+				[t("field.level"), (one) => badge(one.level, word("level", one.level))],
+				[t("field.event"), (one) => h("code", one.event)],
+				[
+					t("field.fields"),
+					(one) =>
+						h(
+							"span.small",
+							Object.entries(one.fields)
+								.map(([name, value]) => `${name} ${typeof value === "object" ? JSON.stringify(value) : value}`)
+								.join(" · "),
+						),
+				],
+			],
+			inHand(lines),
+			{ name: "log" },
 		);
-	const all = (/** @type {string} */ name) => samples.filter((sample) => sample.name === `plumbline_${name}`);
-	const engine = one("build_info")?.labels.engine;
-	const pools = ["machine", "gpu"].flatMap((pool) => {
-		const total = one("memory_bytes", { pool });
-		return total ? [{ pool, total: total.value, granted: one("memory_granted_bytes", { pool })?.value ?? 0 }] : [];
-	});
-	const disk = one("disk_free_bytes");
-	const resident = samples.find(({ name }) => name === "process_resident_memory_bytes");
-	const jobs = all("jobs").filter(({ value }) => value > 0);
+		fill(place, element);
+	};
+	level.addEventListener("change", () => void draw().catch(view.fail));
+	await draw();
+	return [h("div.filters", h("label", t("field.level"), level)), place];
+}
+
+/** @param {View} view */
+const auditOf = async (view) =>
+	(
+		await pagedTable(
+			view,
+			t("system.audit"),
+			[
+				[t("field.at"), (one) => when(one.at)],
+				[t("system.actor"), (one) => one.actor],
+				[t("field.act"), (one) => h("code", one.act)],
+				[t("system.subject"), (one) => h("code", one.subject)],
+			],
+			async (query) => ({ rows: (await call("audit_list", { query })).acts }),
+			{ name: "audit" },
+		)
+	).element;
+
+/**
+ * @param {Replies["system_health"]} health
+ * @param {Replies["system_ready"] | null} ready
+ * @param {Replies["system_memory"] | null} memory
+ * @param {Sample[]} samples
+ */
+function stateOf(health, ready, memory, samples) {
+	const one = (/** @type {string} */ name, /** @type {Record<string, string>} */ labels = {}) =>
+		samples.find((sample) => sample.name === name && Object.entries(labels).every(([key, value]) => sample.labels[key] === value));
+	const all = (/** @type {string} */ name) => samples.filter((sample) => sample.name === name);
+	const slotsOf = (/** @type {string} */ name, /** @type {Sample} */ { labels }) => number(one(name, labels)?.value ?? 0);
+	const bytesOf = (/** @type {string} */ name) => bytes(one(name)?.value ?? 0);
+	const jobs = all("plumbline_jobs").filter(({ value }) => value > 0);
+	const seats = all("plumbline_seats");
 	return [
-		health.degraded.map((text) => notice("bad", h("p", {}, text))),
-		ready === null && notice("warn", h("p", {}, t("system.notready"))),
+		health.degraded.map((text) => notice("bad", text)),
+		ready === null && notice("warn", t("system.notready")),
 		h(
-			"div",
-			{ class: "columns" },
+			"div.columns",
 			section(
 				t("system.state"),
-				facts([
-					[t("field.status"), badge(health.status, word("status", health.status))],
-					[t("system.version"), health.version],
-					[t("system.engine"), engine ?? "–"],
-					[t("system.uptime"), duration(health.uptime_seconds)],
-					[t("system.resident"), resident ? bytes(resident.value) : "–"],
-				]),
-			),
-			section(
-				t("system.memory"),
-				pools.map(({ pool, total, granted }) =>
-					h(
-						"div",
-						{ class: "progress" },
-						bar(word("pool", pool), granted / total),
-						h("p", { class: "small" }, `${word("pool", pool)}: ${t("system.granted", { granted: bytes(granted), total: bytes(total) })}`),
-					),
+				facts(
+					/** @type {[string, Child][]} */ ([
+						[t("field.status"), statusBadge(health.status)],
+						[t("field.version"), health.version],
+						[t("system.engine"), one("plumbline_build_info")?.labels.engine],
+						[t("system.uptime"), duration(health.uptime_seconds)],
+						[t("system.resident"), bytesOf("process_resident_memory_bytes")],
+						[t("system.disk"), bytesOf("plumbline_disk_free_bytes")],
+						[t("system.database"), bytesOf("plumbline_database_bytes")],
+						[t("system.low"), bytesOf("plumbline_disk_low_bytes")],
+					]).slice(0, samples.length > 0 ? 8 : 4),
 				),
-				pools.length > 0 && !pools.some(({ pool }) => pool === "gpu") && h("p", { class: "small" }, t("system.nogpu")),
-				disk &&
-					facts([
-						[t("system.disk"), bytes(disk.value)],
-						[t("system.database"), bytes(one("database_bytes")?.value ?? 0)],
-						[t("system.low"), bytes(one("disk_low_bytes")?.value ?? 0)],
-					]),
 			),
+			memory && section(t("system.memory"), memoryOf(memory)),
 		),
-		all("seats").length > 0 &&
+		seats.length > 0 &&
 			section(
 				t("system.seats"),
 				table(
 					t("system.seats"),
 					[
-						{ head: t("field.base"), cell: (seat) => seat.labels.base ?? "" },
-						{ head: t("system.all"), cell: (seat) => number(seat.value), numeric: true },
-						{
-							head: t("system.busy"),
-							cell: (seat) => number(one("seats_busy", seat.labels)?.value ?? 0),
-							numeric: true,
-						},
-						{
-							head: t("system.waiting"),
-							cell: (seat) => number(one("requests_waiting", seat.labels)?.value ?? 0),
-							numeric: true,
-						},
+						[t("field.base"), (seat) => seat.labels.base ?? ""],
+						[t("filter.all"), (seat) => seat.value],
+						[t("system.busy"), (seat) => slotsOf("plumbline_seats_busy", seat), "numeric"],
+						[t("system.waiting"), (seat) => slotsOf("plumbline_requests_waiting", seat), "numeric"],
 					],
-					all("seats"),
+					seats,
 				),
 			),
 		jobs.length > 0 &&
@@ -127,15 +182,37 @@ function stateOf(health, ready, samples) {
 				table(
 					t("system.jobs"),
 					[
-						{ head: t("system.kind"), cell: (job) => word("job", job.labels.kind ?? "") },
-						{ head: t("field.status"), cell: (job) => job.labels.state ?? "" },
-						{ head: t("system.count"), cell: (job) => number(job.value), numeric: true },
+						[t("models.kind"), (job) => word("job", job.labels.kind ?? "")],
+						[t("field.status"), (job) => job.labels.state ?? ""],
+						[t("system.count"), (job) => job.value],
 					],
 					jobs,
 				),
 			),
 	];
 }
+
+/** @param {Replies["system_memory"]} memory */
+const memoryOf = ({ devices, threads, grants }) => [
+	devices.map(({ device, total_bytes, free_bytes }) => {
+		const granted = total_bytes - free_bytes;
+		const words = t("system.granted", { granted: bytes(granted), total: bytes(total_bytes) });
+		return h("div.progress", bar(word("pool", device), granted / total_bytes), h("p.small", `${word("pool", device)}: ${words}`));
+	}),
+	!devices.some(({ device }) => device === "gpu") && smallPrint(t("system.nogpu")),
+	smallPrint(t("system.threads", { free: threads.free, all: threads.total })),
+	grants.length > 0 &&
+		table(
+			t("system.memory"),
+			[
+				[t("system.holder"), (one) => one.holder],
+				[t("pool.machine"), (one) => bytes(one.machine_bytes), "numeric"],
+				[t("pool.gpu"), (one) => bytes(one.gpu_bytes), "numeric"],
+				[t("alignment.threads"), (one) => one.threads],
+			],
+			grants,
+		),
+];
 
 /** Reads Prometheus' text format. @param {string} text @returns {Sample[]} */
 function samplesOf(text) {
@@ -145,16 +222,3 @@ function samplesOf(text) {
 		value: Number(value),
 	}));
 }
-
-/** @param {Replies["audit_list"]["acts"]} acts */
-const auditOf = (acts) =>
-	table(
-		t("system.audit"),
-		[
-			{ head: t("field.at"), cell: (one) => when(one.at) },
-			{ head: t("system.actor"), cell: (one) => one.actor },
-			{ head: t("field.act"), cell: (one) => h("code", {}, one.act) },
-			{ head: t("system.subject"), cell: (one) => h("code", {}, one.subject) },
-		],
-		acts,
-	);

@@ -1,5 +1,7 @@
 // Texts and figures in the language of the user: English first, German second. Each language is one file under texts/.
-/** @typedef {keyof typeof import("../texts/en.js").en} TextKey */
+/** @typedef {typeof import("../texts/en.js").en} English */
+/** @typedef {{ [Group in keyof English]: Record<keyof English[Group], string> }} Texts */
+/** @typedef {{ [Group in keyof English]: `${Group}.${keyof English[Group] & string}` }[keyof English]} TextKey */
 /** @typedef {"en" | "de"} Language */
 
 const name = "plumbline.language";
@@ -20,6 +22,7 @@ export function chooseLanguage(language) {
 }
 
 const language = currentLanguage();
+/** @type {Record<string, Record<string, string>>} */
 const texts = language === "de" ? (await import("../texts/de.js")).de : (await import("../texts/en.js")).en;
 const plural = new Intl.PluralRules(language);
 
@@ -29,7 +32,8 @@ const plural = new Intl.PluralRules(language);
  * @param {Record<string, string | number>} [values]
  */
 export function t(key, values = {}) {
-	const [one, many = one] = texts[key].split("|");
+	const [group = "", ...rest] = key.split(".");
+	const [one, many = one] = word(group, rest.join("."), key).split("|");
 	const text = /** @type {string} */ (plural.select(Number(values.n ?? 0)) === "one" ? one : many);
 	return text.replace(/\{(\w+)\}/g, (_, field) => {
 		const value = values[field] ?? "";
@@ -37,22 +41,18 @@ export function t(key, values = {}) {
 	});
 }
 
-/** The text of a key made of a word of the API, or the word itself where there is none. @param {string} key @param {string} word */
-export function word(key, word) {
-	const known = /** @type {Record<string, string>} */ (texts);
-	return known[`${key}.${word}`] ?? word;
-}
+/** The text in `group` of a word of the API, or the word itself where there is none. @param {string} group @param {string} word @param {string} [otherwise] */
+export const word = (group, word, otherwise = word) => texts[group]?.[word] ?? otherwise;
 
-/** @param {number} value @param {number} [digits] of the fraction, at most */
-export function number(value, digits = 0) {
-	return new Intl.NumberFormat(language, { maximumFractionDigits: digits }).format(value);
-}
+/** @param {boolean} value */
+export const yesNo = (value) => (value ? t("state.yes") : t("state.no"));
 
-/** @param {number | null | undefined} value out of 100 @param {number} [digits] */
-export function points(value, digits = 1) {
-	if (value === null || value === undefined) return "–";
-	return new Intl.NumberFormat(language, { minimumFractionDigits: digits, maximumFractionDigits: digits }).format(value);
-}
+/** @param {number | null | undefined} value @param {number} [most] digits of the fraction @param {number} [least] */
+export const number = (value, most = 0, least = 0) =>
+	value == null ? "–" : new Intl.NumberFormat(language, { minimumFractionDigits: least, maximumFractionDigits: most }).format(value);
+
+/** @param {number | null | undefined} value out of 100 */
+export const points = (value) => number(value, 1, 1);
 
 /** @param {number} value from 0 to 1 @param {number} [digits] */
 export const percent = (value, digits = 0) =>

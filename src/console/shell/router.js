@@ -1,4 +1,5 @@
 // The place after the # names the screen: #/documents, #/documents/document_1?…. The key is never part of it.
+import { readUntil } from "../api/client.js";
 import { fill } from "../parts/dom.js";
 import { failure, loading } from "../parts/states.js";
 
@@ -13,6 +14,7 @@ import { failure, loading } from "../parts/states.js";
  * @property {() => Promise<void>} reload shows the screen anew
  */
 /** @typedef {{ show: (view: View) => Promise<void> }} Screen */
+/** @typedef {Record<string, [scope: string, load: () => Promise<Screen>]>} Screens */
 
 /** @param {string} hash */
 export function placeOf(hash) {
@@ -23,7 +25,7 @@ export function placeOf(hash) {
 
 /**
  * @param {HTMLElement} place
- * @param {Record<string, () => Promise<Screen>>} screens
+ * @param {Screens} screens
  * @param {(screen: string) => void} onShown
  */
 export function createRouter(place, screens, onShown) {
@@ -35,8 +37,9 @@ export function createRouter(place, screens, onShown) {
 		const controller = new AbortController();
 		leaving = controller;
 		const { signal } = controller;
+		readUntil(signal);
 		const { screen, id, query } = placeOf(location.hash);
-		const load = screens[screen] ?? screens.home;
+		const [, load] = /** @type {Screens[string]} */ (screens[screen] ?? screens.home);
 		const inner = document.createElement("div");
 		const errors = document.createElement("div");
 		inner.append(loading());
@@ -48,7 +51,7 @@ export function createRouter(place, screens, onShown) {
 			errors.scrollIntoView({ block: "nearest" });
 		};
 		try {
-			const module = await /** @type {() => Promise<Screen>} */ (load)();
+			const module = await load();
 			await module.show({ place: inner, id, query, signal, fail, reload: () => show(false) });
 		} catch (error) {
 			if (signal.aborted) return;
@@ -72,6 +75,7 @@ export function createRouter(place, screens, onShown) {
 		stop() {
 			removeEventListener("hashchange", onMove);
 			leaving.abort();
+			readUntil();
 		},
 	};
 }

@@ -1,5 +1,5 @@
 // Asks for the API key; on a new appliance, makes the first one.
-import { ApiError, call, isKnownKey } from "../api/client.js";
+import { ApiError, call, recordOfKey } from "../api/client.js";
 import { fill, h } from "../parts/dom.js";
 import { form } from "../parts/form.js";
 import { code, head } from "../parts/page.js";
@@ -14,8 +14,9 @@ export function showSignIn(place) {
 		form([{ name: "key", label: t("signin.key"), type: "password", required: true, hint: t("signin.hint") }], {
 			submit: t("signin.submit"),
 			async onSubmit({ key }) {
-				if (!(await isKnownKey(String(key)))) throw new ApiError(401, { message: t("signin.wrong"), hint: t("signin.hint") }, []);
-				rememberKey(String(key));
+				const record = await recordOfKey(String(key));
+				if (record === null) throw new ApiError(401, { message: t("signin.wrong"), hint: t("signin.hint") }, []);
+				rememberKey(String(key), record.scopes);
 			},
 		}),
 	);
@@ -33,28 +34,28 @@ export function showFirstKey(place, token) {
 		place,
 		head(t("claim.title"), { lead: t("claim.lead") }),
 		form([{ ...field, more }], {
-			submit: t("claim.submit"),
+			submit: t("keys.make"),
 			async onSubmit({ user }) {
-				const { key } = await call("access_claim", { body: { token, user } });
+				const { key, scopes } = await call("access_claim", { body: { token, user } });
 				history.replaceState(null, "", "/first-key");
-				showMade(place, key);
+				showMade(place, key, scopes);
 			},
 		}),
 	);
 }
 
-/** @param {HTMLElement} place @param {string} key */
-function showMade(place, key) {
+/** @param {HTMLElement} place @param {string} key @param {readonly string[]} scopes */
+function showMade(place, key, scopes) {
 	const open = () => {
 		history.replaceState(null, "", "/");
-		rememberKey(key);
+		rememberKey(key, scopes);
 	};
 	fill(
 		place,
 		head(t("claim.made"), { lead: t("claim.keep") }),
 		code(key, t("signin.key")),
-		h("p", {}, t("claim.shell")),
+		h("p", t("claim.shell")),
 		code(`export PLUMBLINE_KEY=${key}`, t("claim.shell")),
-		h("p", { class: "actions" }, h("button", { type: "button", class: "primary", onclick: open }, t("claim.open"))),
+		h("p.actions", h("button", { type: "button", class: "primary", onclick: open }, t("claim.open"))),
 	);
 }

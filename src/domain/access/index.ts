@@ -118,6 +118,7 @@ export function createAccess({ store, clock, onFirstKey }: AccessParts): Access 
     "keys.list": async ({ query }, caller) => ({
       keys: rows.keysOf.all(askedUser(caller, query.user), query.limit, query.offset).map(keyRecord),
     }),
+    "keys.current": async (_, caller) => keyRecord(ownKey(caller)),
     "keys.revoke": async ({ params, requestId }, caller) => {
       const own = ownKey(caller);
       const { id } = manageable(own, rows.keyById.get(params.key_id));
@@ -173,7 +174,8 @@ export function createAccess({ store, clock, onFirstKey }: AccessParts): Access 
     admit(caller, endpoint, setHeader) {
       const key = keyOf.get(caller)!;
       const scope = scopeOfTag[endpoint.tag];
-      if (!scope || !scopesOf(key).includes(scope)) throw new Failure("forbidden", `The key has no scope ${scope}`);
+      if (!endpoint.anyScope && (!scope || !scopesOf(key).includes(scope)))
+        throw new Failure("forbidden", `The key has no scope ${scope}`);
       // The request used the secret from before the last rotation: tell the client as RFC 9745 and RFC 8594 define.
       if (key.previous_until !== null) {
         setHeader("deprecation", `@${Math.floor(Date.parse(clock.now()) / 1000)}`);

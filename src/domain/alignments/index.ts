@@ -295,16 +295,14 @@ export function createAlignments(parts: AlignmentsParts): Alignments {
         const row = owned(caller, params.alignment_id);
         return { alignment_id: row.id, message: await remove(row, caller) };
       },
-      "alignments.list": async ({ query }, caller) => ({
-        alignment_projects: sql.page
-          .all({
-            ownerId: caller.userId,
-            states: JSON.stringify(statesShownAs(listStatusOf, query.status)),
-            limit: query.limit,
-            offset: query.offset,
-          })
-          .map((row) => toListRow(row, caller.userName)),
-      }),
+      "alignments.list": async ({ query: { status, limit, offset } }, { userId: ownerId, userName }) => {
+        const states = JSON.stringify(statesShownAs(listStatusOf, status));
+        const rows = sql.page.all({ ownerId, states, limit, offset });
+        return {
+          alignment_projects: rows.map((row) => toListRow(row, userName)),
+          total: sql.count.get({ ownerId, states })!.n,
+        };
+      },
       "alignments.report": async ({ params }, caller) => {
         const { id } = owned(caller, params.alignment_id);
         const path = join(runs, id, "artefact", "report.html");

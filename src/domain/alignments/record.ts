@@ -72,7 +72,7 @@ export function toStatus(row: AlignmentRow): Status {
 /** Optional fields are left out until they have a value. */
 export function toListRow(row: AlignmentRow, creator: string): ListRow {
   const documents = JSON.parse(row.document_ids_json) as string[];
-  const { estimated_completion, performance_metrics } = toStatus(row);
+  const { phase, progress_detail, estimated_completion, performance_metrics } = toStatus(row);
   const optional = <K extends keyof ListRow>(key: K, value: ListRow[K] | null | undefined) =>
     value === null || value === undefined ? {} : { [key]: value };
   return {
@@ -85,7 +85,8 @@ export function toListRow(row: AlignmentRow, creator: string): ListRow {
     document_count: documents.length,
     creator,
     ...optional("completed_date", row.finished_at),
-    ...(isTerminal(row.state) ? {} : { progress: row.progress }),
+    ...(isTerminal(row.state) ? {} : { progress: row.progress, phase }),
+    ...optional("progress_detail", progress_detail),
     ...optional("estimated_completion", estimated_completion),
     ...(row.state === "succeeded" ? optional("performance_metrics", performance_metrics) : {}),
     ...optional("error", row.error_text),

@@ -64,6 +64,8 @@ export interface AlignmentsRoomParts
 
 export interface AlignmentsRoom extends Alignments, Pick<Erasure, "loseModel" | "loseBenchmark"> {
   workers: { align: Worker };
+  /** Names of the recipes. */
+  presets: string[];
   /** Auto-aligns by status. */
   autoAlignCounts(): { status: AutoAlignStatus; count: number }[];
   /** Folder in which the run that made a model left its adapter for PEFT. */
@@ -114,6 +116,7 @@ export async function createAlignmentsRoom(parts: AlignmentsRoomParts): Promise<
     questionsOf: benchmarks.items,
     ended: erasure.runEnded,
   });
+  const recipes = await readRecipes(join(installation, "config/recipes"));
   const alignments = createAlignments({
     ...parts,
     sql,
@@ -121,7 +124,7 @@ export async function createAlignmentsRoom(parts: AlignmentsRoomParts): Promise<
     moves,
     erasure,
     autoAligns: config.autoAlign === "execute",
-    recipes: await readRecipes(join(installation, "config/recipes")),
+    recipes,
     findBase: models.base,
     findBenchmark: benchmarks.owned,
     itemsOf: benchmarks.items,
@@ -138,6 +141,7 @@ export async function createAlignmentsRoom(parts: AlignmentsRoomParts): Promise<
     loseModel: erasure.loseModel,
     loseBenchmark: erasure.loseBenchmark,
     workers: { align },
+    presets: [...recipes.keys()],
     autoAlignCounts: () => autoAlignsSql.counts.all(),
     peftFolderOf: (alignmentId) => join(runs, alignmentId, "artefact/peft"),
     close: prover.close,

@@ -96,6 +96,10 @@ export const prepareAlignments = (store: Store) => ({
     `${alignment} WHERE a.owner_id = :ownerId AND ${isShown} AND j.state IN(SELECT value FROM json_each(:states))
      ORDER BY a.created_seq DESC LIMIT :limit OFFSET :offset`,
   ),
+  count: store.prepare<{ ownerId: string; states: string }, { n: number }>(
+    `SELECT count(*) AS n FROM ${alignmentWithJob}
+     WHERE a.owner_id = :ownerId AND ${isShown} AND j.state IN(SELECT value FROM json_each(:states))`,
+  ),
   /** Alignments that are not terminal, of one owner, base and workflow. */
   underWay: store.prepare<[string, string, string], AlignmentRow>(
     `${alignment} WHERE a.owner_id = ? AND a.base_model_id = ? AND a.workflow_id = ? AND ${isShown}

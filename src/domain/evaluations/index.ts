@@ -119,7 +119,7 @@ export function createEvaluations(parts: EvaluationParts): Evaluations {
     sql.insert.run({
       id,
       ownerId,
-      name: wanted.name ?? `${modelId} on ${benchmark.name}`.slice(0, 200),
+      name: wanted.name ?? `${sql.modelName.get({ id: modelId })?.name ?? modelId} on ${benchmark.name}`.slice(0, 200),
       modelId,
       baseModelId: baseId,
       benchmarkId,

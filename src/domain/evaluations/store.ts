@@ -112,6 +112,10 @@ const evaluation = `SELECT e.*, j.state, j.error_text, j.finished_at,
 const isClaimed = "EXISTS(SELECT 1 FROM job WHERE id = :jobId AND fence = :fence AND state = 'running')";
 
 export const prepareEvaluations = (store: Store) => ({
+  /** Name of a base or aligned model. */
+  modelName: store.prepare<{ id: string }, { name: string }>(
+    "SELECT name FROM aligned_model WHERE id = :id UNION ALL SELECT name FROM base_model WHERE id = :id",
+  ),
   insert: store.prepare<NewEvaluation>(
     `INSERT INTO evaluation(id, owner_id, name, model_id, base_model_id, benchmark_id, alignment_id, n_samples,
      splits_json, settings_json, created_seq, created_at, updated_at)

@@ -67,16 +67,12 @@ export function createHandlers(told: Told, parts: HandlerParts): Handlers<ModelC
     }),
 
     "models.aligned": async ({ query }, { userId }) => {
-      const rows = sql.alignedPage.all({
-        ownerId: userId,
-        status: query.deployment_status ?? null,
-        baseId: query.base_model_id ?? null,
-        limit: query.limit,
-        offset: query.offset,
-      });
+      const { deployment_status: status = null, base_model_id: baseId = null, limit, offset } = query;
+      const filter = { ownerId: userId, status, baseId };
+      const rows = sql.alignedPage.all({ ...filter, limit, offset });
       if (rows.length === 0 && !sql.ownsAligned.get(userId))
         throw new Failure(runs.isAligning(userId) ? "first_model_under_way" : "no_aligned_models");
-      return { domain_aligned_models: rows.map(listRow) };
+      return { domain_aligned_models: rows.map(listRow), total: sql.countAligned.get(filter)!.n };
     },
 
     "models.get": async ({ params }, caller) => {

@@ -208,6 +208,7 @@ const withItems = (verdict: Verdict): ValidationDetail[] => [
           ...(answer === null ? [] : [`now: ${answer}`]),
         ].join(" | "),
         type: "lost_item",
+        ctx: { text, expected, answer, former_answer },
       })),
     ),
 ];

@@ -28,13 +28,15 @@ export interface DeploymentRow {
   ended_at: string | null;
 }
 
-interface AlignedPage {
+interface AlignedFilter {
   ownerId: string;
   status: DeploymentStatus | null;
   baseId: string | null;
-  limit: number;
-  offset: number;
 }
+type AlignedPage = AlignedFilter & { limit: number; offset: number };
+
+const filtered = `m.owner_id = :ownerId AND (:status IS NULL OR m.deployment_status = :status)
+  AND (:baseId IS NULL OR m.base_model_id = :baseId)`;
 
 function prepareBases(store: Store) {
   return {
@@ -103,8 +105,10 @@ function prepareAligned(store: Store) {
     alignedBy: store.prepare<[string], { id: string }>("SELECT id FROM aligned_model WHERE alignment_id = ?"),
     alignedById: store.prepare<[string], AlignedRow>(`${alignedModels} WHERE m.id = ?`),
     alignedPage: store.prepare<AlignedPage, AlignedRow>(
-      `${alignedModels} WHERE m.owner_id = :ownerId AND (:status IS NULL OR m.deployment_status = :status)
-       AND (:baseId IS NULL OR m.base_model_id = :baseId) ORDER BY m.created_seq DESC LIMIT :limit OFFSET :offset`,
+      `${alignedModels} WHERE ${filtered} ORDER BY m.created_seq DESC LIMIT :limit OFFSET :offset`,
+    ),
+    countAligned: store.prepare<AlignedFilter, { n: number }>(
+      `SELECT count(*) AS n FROM aligned_model AS m WHERE ${filtered}`,
     ),
     ownsAligned: store.prepare<[string], { one: 1 }>("SELECT 1 AS one FROM aligned_model WHERE owner_id = ? LIMIT 1"),
     inStatus: store.prepare<[string], AlignedRow>(

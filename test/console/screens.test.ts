@@ -1,0 +1,133 @@
+// Screens of a house in which work has been done: charts with something in them, verdict, decision cards, flips, a refused promotion;
+// in both themes and on a narrow screen. A key that may little sees little.
+import assert from "node:assert/strict";
+import { after, before, describe, test } from "node:test";
+import type { Browser, Page } from "playwright-core";
+import { eventually } from "../helpers/house.ts";
+import { openBrowser, openPage, overflow, picture, seriousFindings, signIn, visit, withoutBrowser } from "./browser.ts";
+import { type WorkedIn, workedInHouse } from "./worked-in.ts";
+
+describe("with work done", { skip: withoutBrowser }, () => {
+  let it: WorkedIn;
+  let browser: Browser;
+  before(async () => {
+    [it, browser] = await Promise.all([workedInHouse(), openBrowser()]);
+  });
+  after(async () => {
+    await browser?.close();
+    await it?.close();
+  });
+
+  /** Screens with what must be seen on them, and how many charts there are. */
+  const screens = (): [name: string, hash: string, seen: RegExp[], charts: number][] => {
+    const [, second, hasty] = it.made;
+    const compared = `model=${hasty!.modelId}&with=${second!.modelId}&benchmark=${it.benchmarkId}`;
+    return [
+      ["home", "home", [/Harbour, third/, /ran out of memory|FAILED|failed|fehlgeschlagen/], 0],
+      ["documents", "documents", [/Quays\.md/], 0],
+      [
+        "document",
+        `documents/${it.documents[0]!.id}?alignment=${second!.alignmentId}`,
+        [/Quay 7 opens at/, /40 (of|von) 41|40 \/ 41|41/],
+        0,
+      ],
+      ["alignments", "alignments", [/Harbour, third/, /140 \/ 400 steps/], 0],
+      ["running", `alignments/${it.runningId}`, [/140 \/ 400 steps/, /69[.,]0/], 2],
+      ["ended", `alignments/${second!.alignmentId}`, [/A gain of 38 points/, /Annex\.txt/], 2],
+      ["auto-align", `auto-align/${second!.alignmentId}`, [/83[.,]3/], 0],
+      [
+        "auto-align-one",
+        `auto-align/${second!.alignmentId}?run=${it.autoAlignId}`,
+        [/5\. (End|Ende)/, /85[.,]7 \(≥ 81[.,]2, n 14\)/],
+        1,
+      ],
+      ["models", "models", [/harbour/, /SmolLM2-135M/], 0],
+      ["model", `models/${second!.modelId}`, [/AUROC/, /0[.,]79/], 2],
+      ["evaluations", "evaluations", [/Opening hours/], 0],
+      ["evaluation", `evaluations/${it.evaluations[3]}`, [/A gain of 40\.5 points/], 0],
+      ["compare", `evaluations/compare?${compared}`, [/quay 10/i], 0],
+      ["benchmark", `benchmarks/${it.benchmarkId}`, [/60/], 0],
+      ["agent", `agents/${it.agentId}`, [/quay 8/], 0],
+      ["keys", "keys", [/console/], 0],
+      ["system", "system", [/key\.create/, /(Rows|Zeilen) 1–25/], 0],
+    ];
+  };
+
+  for (const [name, view] of Object.entries({
+    light: {},
+    dark: { colorScheme: "dark", locale: "de-DE" },
+    narrow: { width: 360 },
+  } as const))
+    test(`every screen shows what was made: ${name}`, async () => {
+      const { page, wrong } = await openPage(browser, it.url, view);
+      await signIn(page, it.key);
+      for (const [screen, hash, seen, charts] of screens()) {
+        await visit(page, `#/${hash}`);
+        const text = page.locator("main");
+        for (const one of seen) await text.getByText(one).first().waitFor({ state: "attached" });
+        assert.equal(await page.locator(".chart canvas").count(), charts, screen);
+        for (let at = 0; at < charts; at++) await eventually(async () => (await inkOf(page, at)) > 200, 30_000);
+        for (const one of await page.locator("main details").all())
+          await one.evaluate((details) => details.setAttribute("open", ""));
+        assert.ok((await overflow(page)) <= 0, `${screen} scrolls sideways`);
+        assert.deepEqual(await seriousFindings(page), [], screen);
+        await picture(page, `worked-${name}-${screen}`);
+      }
+      assert.deepEqual(wrong, []);
+      await page.context().close();
+    });
+
+  test("a refused promotion shows each question that would be lost, with both answers", async () => {
+    const { page, wrong } = await openPage(browser, it.url, { refused: /\/promote$/ });
+    await signIn(page, it.key);
+    await visit(page, `#/models/${it.made[2]!.modelId}`);
+    await page.getByLabel("Channel").fill("harbour");
+    await page.getByRole("button", { name: "Promote" }).click();
+    await page.getByText("The promotion was refused").waitFor();
+    const lost = page.locator(".notice.bad .list > li");
+    assert.ok((await lost.count()) > 5);
+    const first = (await lost.first().textContent())!;
+    assert.match(first, /quay \d+ open/);
+    assert.match(first, /Expected\d+ o'clock.*BeforeIt opens at \d+ o'clock.*NowIt does not say/);
+    assert.deepEqual(await seriousFindings(page), []);
+    await picture(page, "worked-refused");
+    assert.deepEqual(wrong, []);
+    await page.context().close();
+  });
+
+  test("a threshold on the risk–coverage curve is moved by the keyboard", async () => {
+    const { page, wrong } = await openPage(browser, it.url);
+    await signIn(page, it.key);
+    await visit(page, `#/models/${it.made[1]!.modelId}`);
+    const slider = page.getByLabel("Threshold", { exact: true });
+    await slider.fill("80");
+    await slider.press("ArrowRight");
+    await page.getByText(/From 81 on: \d/).waitFor();
+    assert.match((await slider.getAttribute("aria-valuetext"))!, /^From 81 on/);
+    assert.deepEqual(wrong, []);
+    await page.context().close();
+  });
+
+  test("a key that may ask and nothing else sees what it may, and nothing is refused", async () => {
+    const { key } = (await it.house.admin("key.create", { user: "ada", scopes: ["inference"] })) as { key: string };
+    const { page, wrong } = await openPage(browser, it.url);
+    await signIn(page, key);
+    const links = await page.getByRole("navigation").getByRole("link").allTextContents();
+    assert.deepEqual(links, ["Home", "Playground", "System"]);
+    for (const screen of ["home", "system"]) await visit(page, `#/${screen}`);
+    await page.getByText("need a key with the scope admin").waitFor();
+    await picture(page, "worked-asking-key");
+    assert.deepEqual(wrong, []);
+    await page.context().close();
+  });
+});
+
+/** How many pixels of a chart are painted. */
+const inkOf = (page: Page, at: number): Promise<number> =>
+  page
+    .locator(".chart canvas")
+    .nth(at)
+    .evaluate((canvas: HTMLCanvasElement) => {
+      const { data } = canvas.getContext("2d")!.getImageData(0, 0, canvas.width, canvas.height);
+      return data.filter((value, index) => index % 4 === 3 && value > 0).length;
+    });
