@@ -299,8 +299,8 @@ export const failures = {
   ),
   upgrade_on_trial: row(
     503,
-    "An upgrade is trying this version out, and nothing is written meanwhile",
-    "Send it again after Retry-After. If it stays so, the upgrade was cut off: `plumbline upgrade --resume` or `--undo`.",
+    "An upgrade is trying out this version, and refuses writes until it is done",
+    "Send it again after Retry-After. If writes are still refused after a few minutes, the upgrade was cut off: run `plumbline upgrade --resume` or `--undo`.",
     true,
   ),
   upgrade_locked: row(409, "Another upgrade is under way", "Wait for its end.", true),

@@ -47,6 +47,8 @@ const { values } = parseArgs({
     "replay-weight": { type: "string", default: "1" },
     "weight-decay": { type: "string", default: "0" },
     eps: { type: "string", default: "1e-8" },
+    /** Power p: each token of a row of n answer tokens weighs n^−p, so that 1 gives every row the same weight. */
+    "row-power": { type: "string", default: "0" },
     beta2: { type: "string", default: "0.95" },
     /** Attention stays as it is. */
     "feed-forward-alone": { type: "boolean", default: false },
@@ -138,6 +140,8 @@ try {
           { trainer, tokenizer, turn: async () => {} },
           (await readGuards("config/guards")).prose.slice(0, 40),
         );
+  const answers = byStage.flat().filter(({ lesson }) => lesson === undefined);
+  const meanTokens = answers.reduce((sum, row) => sum + trainedTokens(row), 0) / answers.length;
   const steps = byStage.map((some) => stepsPerEpoch(some.length, training.batch_size) * training.epochs);
   const total = steps.reduce((sum, count) => sum + count, 0);
   let [done, computed] = [0, 0];
@@ -146,7 +150,7 @@ try {
       const batch = batchOf(step, some.length, training).map((at) => some[at]!);
       const pupils = batch.filter(({ lesson }) => lesson !== undefined);
       const call = toTrainer(
-        [...batch.filter(({ lesson }) => lesson === undefined), ...pupils],
+        [...batch.filter(({ lesson }) => lesson === undefined).map(evened(meanTokens)), ...pupils],
         1 / batch.reduce((sum, row) => sum + trainedTokens(row), 0),
       );
       const first = call.tokens.length - lengthOf(pupils);
@@ -194,6 +198,15 @@ function toArrays(row: {
   weights: Iterable<number>;
 }): Pick<TrainingRow, "tokens" | "weights"> {
   return { tokens: Int32Array.from(row.tokens), weights: Float32Array.from(row.weights) };
+}
+
+/** `mean`: answer tokens of a row on average, at which its tokens keep their weight. */
+function evened(mean: number): (row: TrainingRow) => TrainingRow {
+  const power = Number(values["row-power"]);
+  return (row) => {
+    const factor = (mean / trainedTokens(row)) ** power;
+    return { ...row, weights: row.weights.map((weight) => weight * factor) };
+  };
 }
 
 function secondsSince(began: number): number {
