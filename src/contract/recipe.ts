@@ -13,7 +13,11 @@ export const recipe = {
       type: "object",
       additionalProperties: false,
       required: ["type", "token_reduction"],
-      properties: { type: { const: "cross_entropy" }, token_reduction: { enum: ["mean", "sum"] } },
+      properties: {
+        type: { const: "cross_entropy" },
+        /** mean, sum: over the tokens of a step. sequence_mean: every row of the documents counts alike, however long its answer. */
+        token_reduction: { enum: ["mean", "sum", "sequence_mean"] },
+      },
     },
     optimizer: {
       type: "object",

@@ -132,6 +132,12 @@ function unpackRows(bytes: Buffer, lessons: Buffer, lines: string): TrainingRow[
 /** Number of tokens of some rows. */
 export const lengthOf = (rows: readonly TrainingRow[]): number => rows.reduce((sum, row) => sum + row.tokens.length, 0);
 
+/** The row with weights such that it counts as one of `tokens` trained tokens does. */
+export function countedAs(row: TrainingRow, tokens: number): TrainingRow {
+  const factor = tokens / trainedTokens(row);
+  return { ...row, weights: row.weights.map((weight) => weight * factor) };
+}
+
 /** Rows of token ids in the form that the trainer takes. */
 export const packed = (rows: readonly (readonly number[])[]): Rows => ({
   tokens: Int32Array.from(rows.flat()),

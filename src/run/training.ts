@@ -12,7 +12,7 @@ import { hexOfDouble } from "./events.ts";
 import { shapeOf } from "./folder/adapter-shape.ts";
 import { identityOf } from "./folder/request.ts";
 import { isReplayed } from "./replay.ts";
-import { lengthOf, type Prepared, type TrainingRow, toTrainer, trainedTokens } from "./rows.ts";
+import { countedAs, lengthOf, type Prepared, type TrainingRow, toTrainer, trainedTokens } from "./rows.ts";
 import { batchOf, learningRateAt, microBatches, ruleLearningRate, totalSteps } from "./schedule.ts";
 
 /** Tokens of prompts and answers in one call of a check; between two calls the run handles stop and pause. */
@@ -27,6 +27,8 @@ export interface Training extends OpenedBase {
   shape: AdapterShape;
   /** Indices of the rows of each rung. */
   rungs: number[][];
+  /** Trained tokens of a row of the documents, on average. */
+  rowTokens: number;
   /** Whether the trainer also holds the adapter at a reduced scale. */
   scaled: boolean;
   /** Name in the trainer of the adapter's moving average, which is saved with it; null where there is none. */
@@ -109,6 +111,7 @@ export async function openTraining(
     shape: start.shape,
     checkpoints,
     rungs: rungsOf(prepared.rows),
+    rowTokens: rowTokensOf(prepared.rows.filter((row) => !isReplayed(row))),
     scaled: false,
     average: null,
     peakRate: peakOf(recipe, model),
@@ -135,6 +138,9 @@ async function saySmallPasses({ request: { budget }, resumed, events }: Run): Pr
   const message = `Memory was short when the run began: its passes are of ${size} tokens, not ${full}. It learns the same and takes longer.`;
   await events.append({ kind: "warning", phase: "training", code: "small_passes", message });
 }
+
+const rowTokensOf = (rows: readonly TrainingRow[]): number =>
+  rows.reduce((sum, row) => sum + trainedTokens(row), 0) / Math.max(1, rows.length);
 
 /** Indices of rows by rung. Rungs beyond the last one that has a row of the documents are left out. */
 function rungsOf(rows: readonly TrainingRow[]): number[][] {
@@ -204,7 +210,8 @@ export async function trainStep(run: Run, training: Training): Promise<void> {
 /**
  * One optimizer step over rows. Rows of the documents learn their own tokens. Replayed rows learn what the base would
  * say at each position, weighted by `replay_weight`, where the recipe has soft targets. Otherwise every trained token
- * counts alike.
+ * counts alike, or with `sequence_mean` every row of the documents: a mean over tokens leaves little to short answers,
+ * and those are what natural questions ask for (test/e2e/RESULTS.md).
  */
 export async function step(
   run: Run,
@@ -219,14 +226,16 @@ export async function step(
   const number = state.step + 1;
   const tokens = rows.reduce((sum, row) => sum + trainedTokens(row), 0);
   const processed = lengthOf(rows);
-  const scale = reduction.token_reduction === "mean" ? 1 / tokens : 1;
+  const scale = reduction.token_reduction === "sum" ? 1 : 1 / tokens;
+  const counted = (row: TrainingRow): TrainingRow =>
+    reduction.token_reduction === "sequence_mean" && !isReplayed(row) ? countedAs(row, training.rowTokens) : row;
   const isTaught = (row: TrainingRow): boolean => soft > 0 && isReplayed(row);
   // Rows with and without soft targets share a call: separate calls would each read every weight of the base.
   const calls: WeightedRows[] = [];
   for (const at of microBatches([...rows.keys()], (index) => rows[index]!.tokens.length, hello.limits.maxBatchTokens)) {
     const some = at.map((index) => rows[index]!);
     const pupils = some.filter(isTaught);
-    const call = toTrainer([...some.filter((row) => !isTaught(row)), ...pupils], scale);
+    const call = toTrainer([...some.filter((row) => !isTaught(row)).map(counted), ...pupils], scale);
     const first = call.tokens.length - lengthOf(pupils);
     calls.push(
       pupils.length === 0 ? call : taught(call, await lessonOf(trainer, pupils, soft), { first, factor: replayWeight }),

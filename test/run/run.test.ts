@@ -18,7 +18,7 @@ import type { Generator } from "../../src/engine/generator.ts";
 import { readGgufHeader } from "../../src/engine/gguf-header.ts";
 import { sourceSpace } from "../../src/engine/sources.ts";
 import { supportFeatureNames } from "../../src/engine/support.ts";
-import type { Trainer } from "../../src/engine/trainer.ts";
+import type { Trainer, WeightedRows } from "../../src/engine/trainer.ts";
 import { createControl } from "../../src/run/control.ts";
 import { readRowTexts } from "../../src/run/folder/rows.ts";
 import { runAlignment } from "../../src/run/run.ts";
@@ -506,6 +506,39 @@ test("a whole recipe goes through rungs, guards, repair and scales, and its repo
   assert.match(page, /What was learned.*What was lost.*What it cost.*What would help most/s);
   assert.ok(!/<script|https?:|src=/i.test(page), "nothing runs and nothing comes from elsewhere");
   assert.deepEqual(brokenRules(folder), []);
+});
+
+test("with sequence_mean every row of the documents weighs alike, however long its answer is", async () => {
+  const passes: WeightedRows[] = [];
+  const wrap = (trainer: Trainer): Trainer =>
+    overridden(trainer, {
+      forwardBackward: (adapter, rows) => {
+        passes.push(rows);
+        return trainer.forwardBackward(adapter, rows);
+      },
+    });
+  const weightsOf = async (token_reduction: "mean" | "sequence_mean"): Promise<number[][]> => {
+    passes.length = 0;
+    const options: FolderOptions = {
+      recipe: (recipe) => ({
+        ...recipe,
+        loss: { type: "cross_entropy", token_reduction },
+        training: { ...recipe.training, max_steps: 3 },
+      }),
+    };
+    await runNew(options, { wrap });
+    return passes.map(({ rowLengths, weights }) => {
+      let at = 0;
+      return [...rowLengths].map((length) => {
+        at += length;
+        return weights.subarray(at - length, at).reduce((sum, one) => sum + one, 0);
+      });
+    });
+  };
+  const spread = (sums: readonly number[]): number => Math.max(...sums) / Math.min(...sums);
+  const [byToken, byRow] = [await weightsOf("mean"), await weightsOf("sequence_mean")];
+  assert.ok(byToken.length >= 3 && byToken.some((sums) => spread(sums) > 1.5));
+  for (const sums of byRow) assert.ok(spread(sums) < 1 + 1e-5, String(sums));
 });
 
 test("a repair ends when a check finds the drift back within its limits", async () => {
