@@ -184,7 +184,12 @@ async function openPlan(
   const identity = sha256(JSON.stringify([format, identityOf(run.request), auto.request, auto.past, prepared.sha256]));
   const startUp = startUpOf(run);
   const { state, said } = await begin(run, base, prepared, {
-    ...{ identity, limits, reinforcePlan, means, openHours, startUp },
+    identity,
+    limits,
+    reinforcePlan,
+    means,
+    openHours,
+    startUp,
   });
   state.hours += judgeHours;
   return {

@@ -8,7 +8,7 @@ import type { SampledRow, Trainer, TrainerLimits, TrainerSampling } from "../eng
 import { askedByWords } from "../study/forms.ts";
 import { languageOf } from "../study/languages.ts";
 import type { Run } from "./context.ts";
-import type { Memory } from "./folder/memory.ts";
+import { answerTo, type Memory } from "./folder/memory.ts";
 import { packed, type TrainingRow } from "./rows.ts";
 
 /** The beginning of a replayed row; none of it is trained. */
@@ -117,12 +117,10 @@ export async function replayRows(run: Run, trainer: Trainer, counts: number[], m
     const call = openings.slice(from, from + together);
     const options = { maxTokens, reportTop, seed: training.seed + from };
     const key = JSON.stringify({ replay: call.map((opening) => opening.text), ...options });
-    let remembered = await memory.get(key);
-    if (remembered === undefined) {
+    const remembered = await answerTo(memory, key, async () => {
       await run.turn();
-      remembered = toMemory(await continued(run, trainer, null, call, options));
-      await memory.put(key, remembered);
-    }
+      return toMemory(await continued(run, trainer, null, call, options));
+    });
     const said = fromMemory(remembered);
     const made = call.map((opening, index) => {
       const { tokens, top } = said[index]!;

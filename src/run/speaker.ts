@@ -5,7 +5,7 @@ import type { Tokenizer } from "../engine/generator.ts";
 import type { Trainer } from "../engine/trainer.ts";
 import type { SayOptions, Speaker } from "../study/writers/writer.ts";
 import type { Run } from "./context.ts";
-import type { Memory } from "./folder/memory.ts";
+import { answerTo, type Memory } from "./folder/memory.ts";
 import { packed } from "./rows.ts";
 import { microBatches } from "./schedule.ts";
 
@@ -42,12 +42,10 @@ export function createSpeaker(
     for (const at of calls) {
       const call = at.map((index) => items[index]!);
       const key = JSON.stringify({ speaker: name, options, call });
-      let said = await memory.get(key);
-      if (said === undefined) {
+      const said = await answerTo(memory, key, async () => {
         await run.turn();
-        said = JSON.stringify(await ask(call));
-        await memory.put(key, said);
-      }
+        return JSON.stringify(await ask(call));
+      });
       answers.push(...(JSON.parse(said) as A[]));
     }
     return answers;

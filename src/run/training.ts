@@ -139,7 +139,8 @@ async function saySmallPasses({ request: { budget }, resumed, events }: Run): Pr
   await events.append({ kind: "warning", phase: "training", code: "small_passes", message });
 }
 
-const rowTokensOf = (rows: readonly TrainingRow[]): number =>
+/** Trained tokens of a row, on average. */
+export const rowTokensOf = (rows: readonly TrainingRow[]): number =>
   rows.reduce((sum, row) => sum + trainedTokens(row), 0) / Math.max(1, rows.length);
 
 /** Indices of rows by rung. Rungs beyond the last one that has a row of the documents are left out. */

@@ -20,9 +20,10 @@ import { joinLessons, taught } from "../../src/run/distil.ts";
 import { readGuards } from "../../src/run/guards/material.ts";
 import { divergence, type ProseSaid, proseSaid } from "../../src/run/guards/measure.ts";
 import { replayRows } from "../../src/run/replay.ts";
-import { lengthOf, type TrainingRow, toTrainer, trainedTokens } from "../../src/run/rows.ts";
+import { countedAs, lengthOf, type TrainingRow, toTrainer, trainedTokens } from "../../src/run/rows.ts";
 import { batchOf, learningRateAt, stepsPerEpoch } from "../../src/run/schedule.ts";
 import { createSpeaker } from "../../src/run/speaker.ts";
+import { rowTokensOf } from "../../src/run/training.ts";
 import type { Passage } from "../../src/study/passages.ts";
 import { study } from "../../src/study/study.ts";
 import { installedWriter } from "../../src/study/writers/installed.ts";
@@ -141,7 +142,7 @@ try {
           (await readGuards("config/guards")).prose.slice(0, 40),
         );
   const answers = byStage.flat().filter(({ lesson }) => lesson === undefined);
-  const meanTokens = answers.reduce((sum, row) => sum + trainedTokens(row), 0) / answers.length;
+  const meanTokens = rowTokensOf(answers);
   const steps = byStage.map((some) => stepsPerEpoch(some.length, training.batch_size) * training.epochs);
   const total = steps.reduce((sum, count) => sum + count, 0);
   let [done, computed] = [0, 0];
@@ -203,10 +204,7 @@ function toArrays(row: {
 /** `mean`: answer tokens of a row on average, at which its tokens keep their weight. */
 function evened(mean: number): (row: TrainingRow) => TrainingRow {
   const power = Number(values["row-power"]);
-  return (row) => {
-    const factor = (mean / trainedTokens(row)) ** power;
-    return { ...row, weights: row.weights.map((weight) => weight * factor) };
-  };
+  return (row) => countedAs(row, mean ** power * trainedTokens(row) ** (1 - power));
 }
 
 function secondsSince(began: number): number {

@@ -112,6 +112,22 @@ export class Killed {
     assert.deepEqual(broken, [], this.serving.log().slice(-4000));
   }
 
+  /** What was acknowledged and is missing from another data folder, to which a backup of this one was restored. */
+  async missingFrom(restored: string, acknowledged: readonly Acknowledged[]): Promise<string[]> {
+    const other = new Killed({ ...this.#settings, PLUMBLINE_DATA: restored }, this.#random);
+    other.key = this.key;
+    await other.start();
+    const live = this.client;
+    try {
+      // What was acknowledged is looked for through this client.
+      this.client = other.client;
+      return await acknowledgedIsThere(acknowledged);
+    } finally {
+      this.client = live;
+      await other.close();
+    }
+  }
+
   async until<T>(what: string, ask: () => Promise<T | null | undefined | false>): Promise<T> {
     for (const end = performance.now() + 8 * 60_000; performance.now() < end; await delay(50)) {
       const found = await ask();

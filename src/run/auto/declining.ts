@@ -38,13 +38,15 @@ async function earnedBy(answers: readonly Sampled[], { plan, means, signal }: As
 }
 
 /**
- * Whether groups may be shown it: the reward pays for declining a question that the material answers. Only built-in
- * verifiers are asked, because a judge or a program would be asked once more for every group. With tools, looking an
- * answer up is better than declining.
+ * Whether groups may be shown it. Only built-in verifiers are asked, because a judge or a program would be asked once
+ * more for every group. With tools, looking an answer up is better than declining.
  */
+const mayBeShown = ({ reward, environment }: Plan): boolean =>
+  environment.tools.length === 0 && reward.parts.every(({ scorer }) => scorer.kind === "builtin");
+
+/** Whether groups may be shown it, and the reward pays for declining a question that the material answers. */
 export async function paysForDeclining(asking: Asking): Promise<boolean> {
-  const { reward, environment } = asking.plan;
-  if (environment.tools.length > 0 || reward.parts.some(({ scorer }) => scorer.kind !== "builtin")) return false;
+  if (!mayBeShown(asking.plan)) return false;
   const item = plainItem({ prompt: "?", reference: "1" });
   const [earned] = await earnedBy([{ group: 0, item, answer: declining() }], asking);
   return earned! > 0;
@@ -60,16 +62,18 @@ export async function withDeclining(
   asking: Asking,
   { asked, said }: { asked: readonly Prompt[]; said: readonly Episode[] },
 ): Promise<{ said: Episode[]; shown: number }> {
-  if (!(await paysForDeclining(asking))) return { said: [...said], shown: 0 };
+  const all = [...said];
+  if (!mayBeShown(asking.plan)) return { said: all, shown: 0 };
   const { groupSize, maxTokens } = asking.plan.sampling;
   const answer = declining();
   const sampled = asked.map(({ item }, at) => ({ group: Math.floor(at / groupSize), item, answer: said[at]!.answer }));
-  const drawn = await earnedBy(sampled, asking);
   const lasts = Array.from({ length: asked.length / groupSize }, (_, group) => (group + 1) * groupSize - 1);
   const declined = await earnedBy(
     lasts.map((last) => ({ ...sampled[last]!, answer })),
     asking,
   );
+  if (declined.every((earned) => earned <= 0)) return { said: all, shown: 0 };
+  const drawn = await earnedBy(sampled, asking);
   const shown = lasts.flatMap((place, group) => {
     if (declined[group]! <= Math.max(...drawn.slice(place + 1 - groupSize, place + 1))) return [];
     const prompt = asked[place]!;
@@ -80,7 +84,6 @@ export async function withDeclining(
     const tokens = [...formatTrainingRow(tokenizer, messages).tokens].slice(prompt.tokens.length);
     return tokens.length > maxTokens ? [] : [{ place, prompt: prompt.tokens, tokens }];
   });
-  const all = [...said];
   if (shown.length === 0) return { said: all, shown: 0 };
   const rows = shown.map(({ prompt, tokens }) => [...prompt, ...tokens]);
   const from = Int32Array.from(shown, ({ prompt }) => prompt.length);

@@ -51,6 +51,19 @@ export async function openMemory(runFolder: string, fileName = answersFile): Pro
   };
 }
 
+/** The answer that is remembered; otherwise asks, and remembers what was said. */
+export async function answerTo(
+  memory: Pick<Memory, "get" | "put">,
+  key: string,
+  ask: () => Promise<string>,
+): Promise<string> {
+  const known = await memory.get(key);
+  if (known !== undefined) return known;
+  const said = await ask();
+  await memory.put(key, said);
+  return said;
+}
+
 /** Removes the file once the rows are made, because nothing more is asked then. */
 export const removeMemory = (runFolder: string): Promise<void> => rm(join(runFolder, answersFile), { force: true });
 

@@ -4,7 +4,7 @@
 import { headingOf } from "../../study/heading.ts";
 import type { Passage } from "../../study/passages.ts";
 import { furtherPrompt, joinedLessons, type Lesson, readLesson, teacherPrompt } from "../../study/writers/teacher.ts";
-import { openMemory } from "./memory.ts";
+import { answerTo, openMemory } from "./memory.ts";
 
 /** A base or deployed model of the appliance or a model of an upstream, and the key in whose name it is asked. */
 export interface Teacher {
@@ -46,13 +46,7 @@ export async function askTeacher(
   onProgress: (done: number, total: number) => void,
 ): Promise<void> {
   const memory = await openMemory(folder, fileName);
-  const reply = async (key: string, prompt: string): Promise<string> => {
-    const known = await memory.get(key);
-    if (known !== undefined) return known;
-    const said = await say(prompt);
-    await memory.put(key, said);
-    return said;
-  };
+  const reply = (key: string, prompt: string): Promise<string> => answerTo(memory, key, () => say(prompt));
   try {
     for (const [index, passage] of passages.entries()) {
       const lesson = readLesson(await reply(keyOf(passage), teacherPrompt(passage)), passage);
