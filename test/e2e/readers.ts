@@ -4,6 +4,8 @@
 // documents with the shipped writer, without a run.
 // npm run prove:readers -- questions --writer FOLDER [--passages 25 --rows 200 --seed 1] --out FILE: the same of questions that a writer asks of
 // passages that it never saw; FILE.key has the fluency of each.
+// npm run prove:readers -- items --items FILE --documents FOLDER [--rows 120 --seed 1] --out FILE: the same of a benchmark's items
+// (`prove:items -- make`).
 // npm run prove:readers -- score --key FILE.key VERDICTS VERDICTS: what two readers said, how far they agree (Cohen's κ) and how many of the
 // planted rows they caught. A verdict is a line {"number": N, "verdict": "correct" | "awkward" | "wrong"}.
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -11,6 +13,7 @@ import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { seeded } from "../../src/base/statistics/random.ts";
 import { normalised, shuffled } from "../../src/base/text.ts";
+import type { Item } from "../../src/catalog/benchmarks.ts";
 import type { SnapshotDocument } from "../../src/contract/run-folder.ts";
 import { headingOf } from "../../src/study/heading.ts";
 import { lexiconOf } from "../../src/study/lexicon.ts";
@@ -25,6 +28,7 @@ const { values, positionals } = parseArgs({
   options: {
     run: { type: "string" },
     documents: { type: "string" },
+    items: { type: "string" },
     threads: { type: "string", default: "2" },
     writer: { type: "string", default: "config/writer" },
     passages: { type: "string", default: "25" },
@@ -60,15 +64,16 @@ const [task, ...files] = positionals;
 if (task === "sample") sample();
 else if (task === "rows") await rows();
 else if (task === "questions") await questions();
+else if (task === "items") await items();
 else if (task === "score") score();
-else throw new Error("sample, rows, questions or score");
+else throw new Error("sample, rows, questions, items or score");
 
 function sample(): void {
   const { run, out } = values;
   if (run === undefined || out === undefined) throw new Error("sample needs --run and --out");
   const passageOf = passagesFor(documentsOf(run));
   show(
-    trainedRows(run).map((row) => ({ ...row, passage: () => passageOf(row) })),
+    trainedRows(run).map((row) => ({ ...row, passages: () => [passageOf(row)] })),
     out,
   );
 }
@@ -82,7 +87,7 @@ async function rows(): Promise<void> {
   process.stdout.write(`${JSON.stringify({ ...told, covered: coverage.covered })}\n`);
   const passageOf = passagesFor(documents);
   show(
-    judged(made).map((row) => ({ ...row, passage: () => passageOf(row) })),
+    judged(made).map((row) => ({ ...row, passages: () => [passageOf(row)] })),
     out,
   );
 }
@@ -93,13 +98,41 @@ async function questions(): Promise<void> {
   const kinds = Map.groupBy(asked, ({ kind }) => kind);
   for (const [kind, of] of kinds) process.stdout.write(`${kind}: ${of.length}\n`);
   show(
-    asked.map(({ passage, ...row }) => ({ ...row, passage: () => passage })),
+    asked.map(({ passage, ...row }) => ({ ...row, passages: () => [passage] })),
     values.out,
   );
 }
 
+/** Passages that a reader sees beside a question that the documents are said not to answer. */
+const looked = 3;
+
+async function items(): Promise<void> {
+  if (values.items === undefined || values.documents === undefined || values.out === undefined)
+    throw new Error("items needs --items, --documents and --out");
+  const passages = passagesOf(await readFolder(values.documents));
+  const lexicon = lexiconOf(passages);
+  const shown = linesOf<Item>(values.items).map(
+    ({ instruction: question, response: answer, type: kind, citations }) => ({
+      kind,
+      question,
+      answer,
+      passages: () =>
+        citations.length > 0
+          ? passages.filter(({ document, start, end }) =>
+              citations.some((one) => one.document === document && one.start! < end && one.end! > start),
+            )
+          : passages
+              .map((passage) => ({ passage, rank: lexicon.rankOf(question, passage) }))
+              .sort((a, b) => a.rank - b.rank)
+              .slice(0, looked)
+              .map(({ passage }) => passage),
+    }),
+  );
+  show(shown, values.out);
+}
+
 /** Some of the rows, and among them planted ones, each as a reader gets it; what they are goes into the key. */
-function show(all: readonly (Row & { passage: () => Passage; fluency?: number })[], out: string): void {
+function show(all: readonly (Row & { passages: () => Passage[]; fluency?: number })[], out: string): void {
   const random = seeded(Number(values.seed));
   const rows = shuffled(all, random);
   const drawn = rows.slice(0, Number(values.rows)).map((row) => ({ row, isPlanted: false }));
@@ -108,9 +141,12 @@ function show(all: readonly (Row & { passage: () => Passage; fluency?: number })
     isPlanted: true,
   }));
   const shown = shuffled([...drawn, ...planted], random);
-  const lines = shown.map(({ row: { question, answer, passage } }, number) =>
-    JSON.stringify({ number, headings: headingOf(passage()), passage: passage().text, question, answer }),
-  );
+  const lines = shown.map(({ row: { question, answer, passages } }, number) => {
+    const [first, ...others] = passages() as [Passage, ...Passage[]];
+    const beside = others.map((passage) => `${headingOf(passage)}\n---\n${passage.text}`);
+    const passage = [first.text, ...beside].join("\n\n");
+    return JSON.stringify({ number, headings: headingOf(first), passage, question, answer });
+  });
   writeFileSync(out, `${lines.join("\n")}\n`);
   const key: Key = {
     kinds: Object.fromEntries(shown.map(({ row }, number) => [number, row.kind])),

@@ -18,7 +18,8 @@ interface Recorded {
 }
 
 const root = join(import.meta.dirname, "../..");
-const model = "recorded";
+/** What recorded models are called. */
+export const recordedModel = "recorded";
 
 /** Asks the recorded teacher about every passage that it was not asked about yet. `of`: its file under test, such as foreign/teacher/vets. */
 export async function beTaught(run: string, of: string, documents: readonly SnapshotDocument[]): Promise<void> {
@@ -26,26 +27,46 @@ export async function beTaught(run: string, of: string, documents: readonly Snap
     .trim()
     .split("\n")
     .map((line) => JSON.parse(line) as Recorded);
-  const server = createServer(async (request: IncomingMessage, response) => {
-    const { messages } = JSON.parse(await text(request)) as { messages: { content: string }[] };
-    const content = answerOf(recorded, messages.at(-1)!.content);
-    const choices = [{ index: 0, message: { role: "assistant", content }, finish_reason: "stop", logprobs: null }];
-    response.writeHead(200, { "content-type": "application/json" });
-    response.end(JSON.stringify({ id: "chatcmpl-1", object: "chat.completion", created: 0, model, choices }));
-  });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const server = await serveChat((message) => answerOf(recorded, message));
   try {
-    const baseURL = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
-    const client = new OpenAI({ baseURL, apiKey: "none" });
+    const client = new OpenAI({ baseURL: server.url, apiKey: "none" });
     const say = async (content: string): Promise<string> => {
-      const said = await client.chat.completions.create({ model, messages: [{ role: "user", content }] });
+      const said = await client.chat.completions.create({
+        model: recordedModel,
+        messages: [{ role: "user", content }],
+      });
       return said.choices[0]!.message.content ?? "";
     };
     await askTeacher(run, passagesOf(documents), say, () => {});
   } finally {
-    server.closeAllConnections();
     server.close();
   }
+}
+
+/** A server that answers chat completions on loopback with what `answer` says to the last message, and with status 500 where it throws. */
+export async function serveChat(answer: (message: string) => string): Promise<{ url: string; close(): void }> {
+  const server = createServer(async (request: IncomingMessage, response) => {
+    const { messages } = JSON.parse(await text(request)) as { messages: { content: string }[] };
+    try {
+      const content = answer(messages.at(-1)!.content);
+      const choices = [{ index: 0, message: { role: "assistant", content }, finish_reason: "stop", logprobs: null }];
+      response.writeHead(200, { "content-type": "application/json" });
+      response.end(
+        JSON.stringify({ id: "chatcmpl-1", object: "chat.completion", created: 0, model: recordedModel, choices }),
+      );
+    } catch (error) {
+      response.writeHead(500, { "content-type": "application/json" });
+      response.end(JSON.stringify({ error: { message: (error as Error).message } }));
+    }
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`,
+    close() {
+      server.closeAllConnections();
+      server.close();
+    },
+  };
 }
 
 /** JSON lines, as a teacher is asked for them: of the lines that stand in the message, further questions for those that it has. */
