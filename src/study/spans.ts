@@ -62,7 +62,8 @@ export function spansOf(unit: Unit, tells: (word: string) => boolean): Span[] {
     add(index, index + text.length - after.length + (hasUnit ? unitOf(after, tells).length : 0), kind);
   }
   for (const { 1: text, index } of unit.text.matchAll(quotes)) add(index + 1, index + 1 + text!.length, "quote");
-  for (const { 0: text, index } of unit.text.matchAll(names)) add(index, index + text.length, "name");
+  for (const { 0: text, index } of unit.text.matchAll(names))
+    if (wordsOf(text).some(tells)) add(index, index + text.length, "name");
   for (const { start, end } of partsOf(unit.text)) add(start, end, "part");
   if (spans.length === 0) add(endOf(unit.text, tells), unit.text.length, "part");
   return spans;

@@ -135,6 +135,25 @@ describe("blocks and chunks", () => {
     );
   });
 
+  test("plain text has headings in capitals, before their paragraph or alone", () => {
+    const said =
+      "HOUSE RULES\n\n2. OPENING HOURS\nWe open at nine.\n\nÖFFNUNG\n- um neun\n\nGB 12\n\nCALL 999!\n\n営業時間\n九時から\n";
+    const { text, blocks } = partsOf(said, "text/plain");
+    assert.deepEqual(
+      blocks.map(({ type, level, start, end }) => [type, level, text.slice(start, end)]),
+      [
+        ["heading", 1, "HOUSE RULES"],
+        ["heading", 2, "OPENING HOURS"],
+        ["paragraph", 0, "We open at nine."],
+        ["heading", 2, "ÖFFNUNG"],
+        ["item", 0, "um neun"],
+        ["paragraph", 0, "GB 12"],
+        ["paragraph", 0, "CALL 999!"],
+        ["paragraph", 0, "営業時間\n九時から"],
+      ],
+    );
+  });
+
   test("a word of a million letters is parted, not lost", () => {
     const long = partsOf("😀".repeat(50_000), "text/plain");
     assert.equal(long.chunks.map((chunk) => chunk.text).join(""), long.text);

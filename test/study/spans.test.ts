@@ -55,6 +55,8 @@ const names: typeof figures = [
   ["Orders with code TW-210 go to the firm Moe and Sons.", "TW-210", "Moe and Sons"],
   ["Der Hof liegt bei Neuhausen und gehört Ada Lund.", "Hof", "Neuhausen", "Ada Lund"],
   ["Lo fundó Marta Ibáñez con ayuda de Tomás.", "Marta Ibáñez", "Tomás"],
+  // A word that joins is no name, whatever its case.
+  ["Ask Ada Lund, For she has the keys.", "Ada Lund"],
 ];
 for (const [text, ...answers] of names) test(`names: ${text}`, () => assert.deepEqual(found(text, "name"), answers));
 

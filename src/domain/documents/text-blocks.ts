@@ -51,8 +51,8 @@ const underline = /\n(=+|-{3,}|\*{3,}|~{3,})[ \t]*$/;
 const listMark = /^[ \t]*(?:[-*•–]|\d{1,3}[.)])[ \t]+(?=\S)/;
 
 /**
- * Splits plain text at blank lines. A line underlined with signs is a heading; a line that starts with a mark is an
- * item.
+ * Splits plain text at blank lines. A heading is a line underlined with signs, or the first line of a paragraph if it is
+ * written in capitals. A line that starts with a mark is an item.
  */
 function paragraphs(text: string): PlainBlock[] {
   const blocks: PlainBlock[] = [];
@@ -71,9 +71,32 @@ function paragraphs(text: string): PlainBlock[] {
       });
       continue;
     }
-    blocks.push(...itemsOf(raw, index));
+    const first = raw.slice(0, raw.indexOf("\n") + 1) || raw;
+    if (!isInCapitals(first)) {
+      blocks.push(...itemsOf(raw, index));
+      continue;
+    }
+    const from = index + (listMark.exec(first)?.[0].length ?? first.length - first.trimStart().length);
+    const level = blocks.length === 0 ? 1 : 2;
+    blocks.push({ type: "heading", level, start: from, end: index + first.trimEnd().length });
+    blocks.push(...itemsOf(raw.slice(first.length), index + first.length));
   }
   return blocks;
+}
+
+/** Maximum words of a heading in capitals, and its minimum of capital letters: "GB 12" or "IV." is none. */
+const mostWords = 12;
+const fewestCapitals = 4;
+
+/** Whether a line is a heading in capitals, such as "3. OPENING HOURS". In a script without case no line is. */
+function isInCapitals(line: string): boolean {
+  const capitals = line.match(/\p{Lu}/gu)?.length ?? 0;
+  return (
+    capitals >= fewestCapitals &&
+    !/\p{Ll}|[.!?;,]\s*$/u.test(line) &&
+    capitals > (line.match(/\p{N}/gu)?.length ?? 0) &&
+    line.trim().split(/\s+/).length <= mostWords
+  );
 }
 
 /**
