@@ -45,3 +45,26 @@ export const single = (character: string): CodePoints => [[character.codePointAt
 
 export const contains = (set: CodePoints, point: number): boolean =>
   set.some(([from, to]) => from <= point && point <= to);
+
+/** Code points tested together. */
+const together = 4096;
+const known = new Map<string, CodePoints>();
+
+/** The code points that an escape such as "\\d" or "\\p{L}", or ".", matches. Kept: there are few and each takes milliseconds. */
+export function matching(source: string): CodePoints {
+  const earlier = known.get(source);
+  if (earlier !== undefined) return earlier;
+  const runs = new RegExp(`(?:${source})+`, "gu");
+  const found: [number, number][] = [];
+  for (const [first, last] of everything)
+    for (let from = first; from <= last; from += together) {
+      const points = Array.from({ length: Math.min(together, last + 1 - from) }, (_, at) => from + at);
+      for (const [run] of String.fromCodePoint(...points).matchAll(runs)) {
+        const start = run.codePointAt(0)!;
+        found.push([start, start + [...run].length - 1]);
+      }
+    }
+  const set = union(found);
+  known.set(source, set);
+  return set;
+}

@@ -1,6 +1,8 @@
 // Regular expressions of JSON schemas → syntax trees: the part of ECMAScript's that a finite automaton can represent.
-// Backreferences, word boundaries and lookaround are refused by name.
-import { type CodePoints, complement, single, union } from "./code-points.ts";
+// Backreferences, word boundaries and lookaround are refused by name. Regexpp reads the pattern: it knows the language's
+// whole grammar, with and without the flag u.
+import { type AST, RegExpParser } from "@eslint-community/regexpp";
+import { type CodePoints, complement, matching, union } from "./code-points.ts";
 
 export type Node =
   | { kind: "set"; set: CodePoints }
@@ -12,194 +14,97 @@ export type Node =
 /** Why a pattern cannot be read; the message goes to the caller. */
 export class PatternError extends Error {}
 
-const digit: CodePoints = [[0x30, 0x39]];
-const word = union(digit, [[0x41, 0x5a]], single("_"), [[0x61, 0x7a]]);
-const lineEnds = union(single("\n"), single("\r"), [[0x2028, 0x2029]]);
-const space = union(
-  [[0x09, 0x0d]],
-  single(" "),
-  single("\u00a0"),
-  single("\u1680"),
-  [[0x2000, 0x200a]],
-  lineEnds,
-  single("\u202f"),
-  single("\u205f"),
-  single("\u3000"),
-  single("\ufeff"),
-);
-const classes: Record<string, CodePoints> = {
-  d: digit,
-  D: complement(digit),
-  w: word,
-  W: complement(word),
-  s: space,
-  S: complement(space),
-};
-const controls: Record<string, string> = { t: "\t", n: "\n", r: "\r", f: "\f", v: "\v", 0: "\0" };
 const mostRepeats = 1000;
+const parser = new RegExpParser({ ecmaVersion: 2025 });
 const anything: Node = { kind: "repeat", part: { kind: "set", set: complement([]) }, least: 0, most: null };
 
 /** As in JSON schema, a pattern matches anywhere in a text unless it is anchored. Throws PatternError. */
 export function parsePattern(source: string): Node {
-  return new Reader(source).read();
+  const { alternatives } = parse(source);
+  const parts = alternatives.map(({ elements }): Node => {
+    const fromStart = isEdge(elements[0], "start");
+    const toEnd = isEdge(elements.at(-1), "end");
+    const inner = elements.slice(fromStart ? 1 : 0, toEnd ? -1 : undefined);
+    return {
+      kind: "sequence",
+      parts: [...(fromStart ? [] : [anything]), ...inner.map(nodeOf), ...(toEnd ? [] : [anything])],
+    };
+  });
+  return { kind: "choice", parts };
 }
 
-class Reader {
-  readonly #text: string[];
-  #at = 0;
+const isEdge = (element: AST.Element | undefined, kind: "start" | "end"): boolean =>
+  element?.type === "Assertion" && element.kind === kind;
 
-  constructor(source: string) {
-    this.#text = [...source];
-  }
+/** Means something else without the flag u: "\\p{L}" would be a "p" and what follows. */
+const needsFlag = /\\[pPu]\{/;
 
-  read(): Node {
-    const parts: Node[] = [];
-    do {
-      const fromStart = this.#take("^");
-      const part = this.#sequence();
-      const toEnd = this.#take("$");
-      parts.push({
-        kind: "sequence",
-        parts: [...(fromStart ? [] : [anything]), part, ...(toEnd ? [] : [anything])],
-      });
-    } while (this.#take("|"));
-    if (this.#at < this.#text.length) throw this.#wrong();
-    return { kind: "choice", parts };
-  }
-
-  #choice(): Node {
-    const parts = [this.#sequence()];
-    while (this.#take("|")) parts.push(this.#sequence());
-    return parts.length === 1 ? parts[0]! : { kind: "choice", parts };
-  }
-
-  #sequence(): Node {
-    const parts: Node[] = [];
-    for (let next = this.#peek(); next !== undefined && !["|", ")", "$"].includes(next); next = this.#peek())
-      parts.push(this.#quantified());
-    return { kind: "sequence", parts };
-  }
-
-  #quantified(): Node {
-    const part = this.#atom();
-    const repeat = this.#quantifier();
-    if (repeat === null) return part;
-    // Lazy and greedy quantifiers match the same texts.
-    this.#take("?");
-    return { kind: "repeat", part, ...repeat };
-  }
-
-  #quantifier(): { least: number; most: number | null } | null {
-    if (this.#take("*")) return { least: 0, most: null };
-    if (this.#take("+")) return { least: 1, most: null };
-    if (this.#take("?")) return { least: 0, most: 1 };
-    if (this.#peek() !== "{") return null;
-    const end = this.#text.indexOf("}", this.#at);
-    const match = /^\{(\d{1,9})(,(\d{1,9})?)?\}$/.exec(this.#text.slice(this.#at, end + 1).join(""));
-    if (!match) throw this.#wrong();
-    this.#at = end + 1;
-    const least = Number(match[1]);
-    const most = match[2] === undefined ? least : match[3] === undefined ? null : Number(match[3]);
-    if (Math.max(least, most ?? 0) > mostRepeats || (most !== null && most < least))
-      throw new PatternError(`repeats ${match[0]}; up to ${mostRepeats} times are served`);
-    return { least, most };
-  }
-
-  #atom(): Node {
-    const next = this.#next();
-    if (next === "(") return this.#group();
-    if (next === "[") return { kind: "set", set: this.#class() };
-    if (next === ".") return { kind: "set", set: complement(lineEnds) };
-    if (next === "\\") return { kind: "set", set: this.#escape(false) };
-    if (next === "^") throw new PatternError("has a ^ that is not at the beginning");
-    if (["*", "+", "?", "{", "}", "]"].includes(next)) throw this.#wrong();
-    return { kind: "set", set: single(next) };
-  }
-
-  #group(): Node {
-    if (this.#take("?")) {
-      const kind = this.#next();
-      if (kind === "<" && !["=", "!"].includes(this.#peek() ?? "")) {
-        while (this.#next() !== ">") if (this.#peek() === undefined) throw this.#wrong();
-      } else if (kind !== ":") throw new PatternError("looks ahead or behind, or sets flags");
+/** With the flag u, as JSON schema says. A pattern that can only be read without it, such as "\\-", is read without it. */
+function parse(source: string): AST.Pattern {
+  const read = (unicode: boolean): AST.Pattern => parser.parsePattern(source, 0, source.length, { unicode });
+  try {
+    return read(true);
+  } catch (error) {
+    const wrong = new PatternError(`is not a regular expression: ${(error as Error).message}`);
+    if (needsFlag.test(source)) throw wrong;
+    try {
+      return read(false);
+    } catch {
+      throw wrong;
     }
-    const node = this.#choice();
-    if (this.#peek() === "$") throw new PatternError("has a $ that is not at the end");
-    if (!this.#take(")")) throw this.#wrong();
-    return node;
-  }
-
-  #class(): CodePoints {
-    const isNegated = this.#take("^");
-    const sets: CodePoints[] = [];
-    while (!this.#take("]")) {
-      const from = this.#member();
-      if (this.#peek() === "-" && this.#text[this.#at + 1] !== "]" && this.#text[this.#at + 1] !== undefined) {
-        this.#at++;
-        const to = this.#member();
-        const [low, high] = [pointOf(from), pointOf(to)];
-        if (low === null || high === null || low > high) throw this.#wrong();
-        sets.push([[low, high]]);
-      } else sets.push(from);
-    }
-    const set = union(...sets);
-    // Complementing twice removes surrogates that lie within a range.
-    return isNegated ? complement(set) : complement(complement(set));
-  }
-
-  #member(): CodePoints {
-    const next = this.#next();
-    return next === "\\" ? this.#escape(true) : single(next);
-  }
-
-  #escape(inClass: boolean): CodePoints {
-    const next = this.#next();
-    if (classes[next] !== undefined) return classes[next];
-    if (next === "0" && /\d/.test(this.#peek() ?? "")) throw this.#wrong();
-    if (controls[next] !== undefined) return single(controls[next]);
-    if (inClass && next === "b") return single("\b");
-    if (next === "x") return this.#hex(2);
-    if (next === "u") {
-      if (!this.#take("{")) return this.#hex(4);
-      const end = this.#text.indexOf("}", this.#at);
-      const set = this.#hex(end - this.#at);
-      this.#at++;
-      return set;
-    }
-    if (/[A-Za-z0-9]/.test(next)) throw new PatternError(`has \\${next}, which no grammar can hold`);
-    return single(next);
-  }
-
-  #hex(digits: number): CodePoints {
-    const text = this.#text.slice(this.#at, this.#at + digits).join("");
-    const point = Number.parseInt(text, 16);
-    if (text.length !== digits || !/^[0-9a-fA-F]{1,6}$/.test(text) || point > 0x10ffff) throw this.#wrong();
-    if (point >= 0xd800 && point <= 0xdfff) throw new PatternError("has half a surrogate pair");
-    this.#at += digits;
-    return [[point, point]];
-  }
-
-  #peek(): string | undefined {
-    return this.#text[this.#at];
-  }
-
-  #next(): string {
-    const next = this.#text[this.#at++];
-    if (next === undefined) throw this.#wrong();
-    return next;
-  }
-
-  #take(expected: string): boolean {
-    if (this.#text[this.#at] !== expected) return false;
-    this.#at++;
-    return true;
-  }
-
-  #wrong(): PatternError {
-    return new PatternError(`is no regular expression that is read here (at character ${this.#at + 1})`);
   }
 }
 
-function pointOf(set: CodePoints): number | null {
-  return set.length === 1 && set[0]![0] === set[0]![1] ? set[0]![0] : null;
+function nodeOf(element: AST.Element): Node {
+  switch (element.type) {
+    case "Group":
+      if (element.modifiers !== null) throw new PatternError("sets flags inside a group");
+      return choiceOf(element.alternatives);
+    case "CapturingGroup":
+      return choiceOf(element.alternatives);
+    case "Quantifier":
+      return repeatOf(element);
+    case "Assertion":
+      if (element.kind === "start") throw new PatternError("has a ^ that is not at the beginning");
+      if (element.kind === "end") throw new PatternError("has a $ that is not at the end");
+      throw new PatternError(`has ${element.raw}, which no grammar can hold: it looks ahead or behind`);
+    case "Backreference":
+      throw new PatternError(`has ${element.raw}, which no grammar can hold`);
+    default:
+      return { kind: "set", set: setOf(element) };
+  }
 }
+
+function choiceOf(alternatives: readonly AST.Alternative[]): Node {
+  const parts = alternatives.map(({ elements }): Node => ({ kind: "sequence", parts: elements.map(nodeOf) }));
+  return parts.length === 1 ? parts[0]! : { kind: "choice", parts };
+}
+
+/** Lazy and greedy quantifiers match the same texts. */
+function repeatOf({ element, min, max, raw }: AST.Quantifier): Node {
+  const most = max === Number.POSITIVE_INFINITY ? null : max;
+  if (Math.max(min, most ?? 0) > mostRepeats)
+    throw new PatternError(`repeats ${raw.slice(element.raw.length)}; up to ${mostRepeats} times are served`);
+  return { kind: "repeat", part: nodeOf(element), least: min, most };
+}
+
+/** Surrogates that a range crosses are left out; half a pair by itself is refused. */
+function setOf(element: AST.Element | AST.CharacterClassElement): CodePoints {
+  switch (element.type) {
+    case "Character":
+      if (isSurrogate(element.value)) throw new PatternError("has half a surrogate pair");
+      return [[element.value, element.value]];
+    case "CharacterClassRange":
+      return complement(complement([[element.min.value, element.max.value]]));
+    case "CharacterClass": {
+      const set = union(...element.elements.map(setOf));
+      return element.negate ? complement(set) : set;
+    }
+    case "CharacterSet":
+      return matching(element.raw);
+    default:
+      throw new PatternError(`has ${element.raw}, which no grammar can hold`);
+  }
+}
+
+const isSurrogate = (point: number): boolean => point >= 0xd800 && point <= 0xdfff;
