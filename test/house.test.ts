@@ -13,17 +13,31 @@ const mayImport: Record<string, string[]> = {
   contract: ["base"],
   store: ["base"],
   engine: ["base"],
+  confidence: ["base", "engine"],
   jobs: ["base", "contract", "store"],
-  catalog: ["base", "contract", "store", "engine", "jobs"],
-  study: ["base", "contract", "engine"],
-  run: ["base", "contract", "engine", "study"],
-  domain: ["base", "contract", "store", "engine", "jobs", "study", "run", "catalog"],
+  catalog: ["base", "contract", "store", "engine", "confidence", "jobs"],
+  study: ["base", "contract", "engine", "confidence"],
+  run: ["base", "contract", "engine", "confidence", "study"],
+  domain: ["base", "contract", "store", "engine", "confidence", "jobs", "study", "run", "catalog"],
   http: ["base", "contract"],
   // Types only: a browser gets the console's own files and no others.
   console: ["contract"],
   app: ["base", "contract", "store", "engine", "jobs", "catalog", "domain", "http"],
   "main.ts": ["base", "contract", "store", "run", "domain", "http", "app"],
-  cli: ["base", "contract", "store", "engine", "jobs", "study", "run", "domain", "http", "app", "main.ts"],
+  cli: [
+    "base",
+    "contract",
+    "store",
+    "engine",
+    "confidence",
+    "jobs",
+    "study",
+    "run",
+    "domain",
+    "http",
+    "app",
+    "main.ts",
+  ],
   launcher: ["base", "cli"],
 };
 
@@ -54,10 +68,36 @@ test("imports go down only, and rooms of the domain have no doors between them",
   assert.deepEqual(broken, []);
 });
 
+/** Rooms of the engine, and those that each may import; all may import generator.ts, the seam. */
+const engineRooms: Record<string, string[]> = {
+  "generator.ts": ["gguf"],
+  gguf: [],
+  grammar: [],
+  train: [],
+  format: ["gguf"],
+  serve: ["gguf", "format"],
+};
+
+test("rooms of the engine import in one direction", () => {
+  const broken = files
+    .filter((file) => floorOf(file) === "engine")
+    .flatMap((file) =>
+      importsOf(file)
+        .filter((name) => name.startsWith("."))
+        .map((name) => resolve(dirname(file), name))
+        .filter((to) => floorOf(to) === "engine" && roomOf(to) !== roomOf(file))
+        .filter((to) => roomOf(to) !== "engine/generator.ts")
+        .filter((to) => !engineRooms[roomOf(file).split("/")[1]!]?.includes(roomOf(to).split("/")[1]!))
+        .map((to) => `${relative(src, file)} → ${relative(src, to)}`),
+    );
+  assert.deepEqual(broken, []);
+});
+
 test("README's picture of the floors is what the files import", () => {
-  const floors = "base contract store engine jobs catalog study run domain http console app main.ts cli launcher".split(
-    " ",
-  );
+  const floors =
+    "base contract store engine confidence jobs catalog study run domain http console app main.ts cli launcher".split(
+      " ",
+    );
   assert.deepEqual(new Set(files.map(floorOf)), new Set(floors), "every floor is in the picture");
   const imported = new Set(
     files.flatMap((file) =>
@@ -72,9 +112,9 @@ test("README's picture of the floors is what the files import", () => {
     const cells = above.map((to, column) =>
       (imported.has(`${from} ${to}`) && column !== at ? "●" : "").padEnd(to.length),
     );
-    return `    ${from.padEnd(10)}${cells.join(" ")}`.trimEnd();
+    return `    ${from.padEnd(11)}${cells.join(" ")}`.trimEnd();
   });
-  const picture = [`    ${"".padEnd(10)}${above.join(" ")}`, ...rows.slice(1)].join("\n");
+  const picture = [`    ${"".padEnd(11)}${above.join(" ")}`, ...rows.slice(1)].join("\n");
   assert.ok(readFileSync(join(root, "README.md"), "utf8").includes(picture), `README should show:\n${picture}`);
 });
 
@@ -193,10 +233,10 @@ test("no text in the console's modules spans lines or has a type in it: comments
 /** Packages and builtins that only one place may use. */
 const onlyIn: [RegExp, RegExp][] = [
   [/^(koa|@koa\/.*|busboy)$/, /^http\//],
-  [/^node-llama-cpp/, /^engine\//],
+  [/^node-llama-cpp/, /^engine\/serve\//],
   [/^(node:)?child_process$/, /^base\/processes\.ts$/],
   [/^better-sqlite3$/, /^(store\/|base\/lock\.ts$)/],
-  [/^@huggingface\/jinja$/, /^engine\/chat-format\.ts$/],
+  [/^@huggingface\/jinja$/, /^engine\/format\/chat-format\.ts$/],
   [/^commander$/, /^cli\//],
   [/^prom-client$/, /^base\/metrics\.ts$/],
   [/^@opentelemetry\//, /^base\/collector\.ts$/],

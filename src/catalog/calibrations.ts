@@ -1,6 +1,6 @@
 // Parsed calibrations, each read from its row once per version. A calibration is up
 // to a megabyte of JSON, because it holds the drift exemplars and the words of the passages, and every request needs it.
-import { type Calibration, readCalibration, type StoredCalibration } from "../engine/confidence.ts";
+import { type Calibration, readCalibration, type StoredCalibration } from "../confidence/calibration.ts";
 import type { AlignedRow, ModelReads } from "./store.ts";
 
 /** Returns the same object while the calibration is unchanged. Callers must not change it. */

@@ -8,10 +8,10 @@
 //                        of its alignment): the only one, or the only one that is deployed
 import { Failure, invalid } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
+import type { Calibration } from "../confidence/calibration.ts";
+import type { SourceSpace } from "../confidence/sources.ts";
 import type { Caller } from "../contract/endpoint.ts";
-import type { Calibration } from "../engine/confidence.ts";
 import type { ModelKind, ModelRef } from "../engine/generator.ts";
-import type { SourceSpace } from "../engine/sources.ts";
 import type { Store } from "../store/open.ts";
 import { type CalibrationOf, createCalibrations } from "./calibrations.ts";
 import { createSources, type SourcesOf } from "./sources.ts";

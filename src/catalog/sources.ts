@@ -2,7 +2,7 @@
 // answer needs, is read once and kept while its model is in use. A file is named by its hash and never changes.
 import { readFile } from "node:fs/promises";
 import type { Log } from "../base/log.ts";
-import { type SourceReference, type SourceSpace, sourceSpace } from "../engine/sources.ts";
+import { type SourceReference, type SourceSpace, sourceSpace } from "../confidence/sources.ts";
 
 /**
  * Never rejects: an answer is useful without its sources too. Null if the file cannot be read; the next call tries

@@ -72,7 +72,7 @@ function checkGlibc(): Check {
 
 /** `noGpu`: why the trainer cannot use a GPU; null if it can, or if it does not answer. */
 async function checkTrainer(config: Config): Promise<{ check: Check; noGpu: string | null }> {
-  const { startTrainer } = await import("../engine/trainer-process.ts");
+  const { startTrainer } = await import("../engine/train/trainer-process.ts");
   const hint = `${ownRepair}.`;
   try {
     await access(config.trainer, constants.X_OK);
@@ -95,7 +95,7 @@ async function checkTrainer(config: Config): Promise<{ check: Check; noGpu: stri
 
 /** Checks by loading it: a file that was built for another system may exist as well. */
 export async function checkDecodeThread(at?: string): Promise<Check> {
-  const { decodeThreadHint, decodeThreadPath, tryDecodeThread } = await import("../engine/decode-thread.ts");
+  const { decodeThreadHint, decodeThreadPath, tryDecodeThread } = await import("../engine/serve/decode-thread.ts");
   const path = at ?? decodeThreadPath;
   const problem = tryDecodeThread(path);
   return verdict("decode thread", problem === null, problem ?? path, decodeThreadHint, false);

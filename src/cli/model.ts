@@ -7,7 +7,7 @@ import { Failure } from "../base/errors.ts";
 import { createLog } from "../base/log.ts";
 import { exportFormats } from "../domain/models/export.ts";
 import type { BaseRecord } from "../domain/models/handlers.ts";
-import { mergedWeightTypes, type SavedFile } from "../engine/trainer.ts";
+import { mergedWeightTypes, type SavedFile } from "../engine/train/trainer.ts";
 import { asks, asSaid } from "./asks.ts";
 import type { Replies } from "./client.ts";
 import { type Page, paged, pageOf } from "./options.ts";

@@ -11,14 +11,14 @@ import { createLog, type Level, type Log } from "../base/log.ts";
 import { linesOf, onParentGone } from "../base/processes.ts";
 import { wilson } from "../base/statistics/intervals.ts";
 import { systemClock } from "../base/time.ts";
+import type { Prior } from "../confidence/calibration.ts";
+import { priorFor } from "../confidence/prior.ts";
 import type { RunRequest } from "../contract/run-folder.ts";
 import { type RunReply, runExit } from "../contract/run-lines.ts";
 import { declines } from "../domain/evaluations/declines.ts";
 import { grade } from "../domain/evaluations/grade.ts";
-import type { Prior } from "../engine/confidence.ts";
-import { readGgufHeader } from "../engine/gguf-header.ts";
-import { priorFor } from "../engine/prior.ts";
-import { startTrainer } from "../engine/trainer-process.ts";
+import { readGgufHeader } from "../engine/gguf/header.ts";
+import { startTrainer } from "../engine/train/trainer-process.ts";
 import type { RunParts } from "../run/context.ts";
 import { type Control, createControl } from "../run/control.ts";
 import { readRequest } from "../run/folder/request.ts";
@@ -82,8 +82,8 @@ export async function runFolder(folder: string, makeParts: MakeParts = partsOf):
 
 /** The parts of a run on this machine. The request's budget bounds both engines, which are never open together. */
 export const partsOf: MakeParts = async (request, config, log, control) => {
-  const { createGenerator, openTokenizer } = await import("../engine/bases.ts");
-  const { createGpu } = await import("../engine/gpu.ts");
+  const { createGenerator, openTokenizer } = await import("../engine/serve/bases.ts");
+  const { createGpu } = await import("../engine/gguf/gpu.ts");
   const { threads, memory_bytes, gpu_memory_bytes = 0 } = request.budget;
   return {
     control,

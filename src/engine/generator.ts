@@ -1,8 +1,8 @@
 // The interface between code that needs tokens and the engine that generates them. Nothing here refers to node-llama-cpp.
 import type { Occupancy } from "../base/metrics.ts";
-import type { ModelKind } from "./pooling.ts";
+import type { ModelKind } from "./gguf/pooling.ts";
 
-export type { ModelKind } from "./pooling.ts";
+export type { ModelKind } from "./gguf/pooling.ts";
 
 /** A base GGUF and, when aligned, the adapter over it. Paths come from the store, never from a request. */
 export interface ModelRef {

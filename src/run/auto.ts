@@ -15,7 +15,7 @@ import { invalid } from "../base/errors.ts";
 import { sha256 } from "../base/files.ts";
 import type { AutoAlignRequest } from "../contract/auto-align.ts";
 import type { RunResult } from "../contract/run-folder.ts";
-import type { AdapterShape, Trainer } from "../engine/trainer.ts";
+import type { AdapterShape, Trainer } from "../engine/train/trainer.ts";
 import { begin, unavailable } from "./auto/begin.ts";
 import { type Checked, checkpointOf, createChecker, guardsOf, hoursSince } from "./auto/check.ts";
 import { type Judging, openJudging } from "./auto/judging.ts";

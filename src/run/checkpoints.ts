@@ -8,7 +8,7 @@
 import { readdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { isErrno, syncFolder, writeJsonDurably } from "../base/files.ts";
-import type { SavedFile } from "../engine/trainer.ts";
+import type { SavedFile } from "../engine/train/trainer.ts";
 import type { Running } from "./rewards/normalise.ts";
 import { keep, keptAt } from "./stage.ts";
 

@@ -8,7 +8,7 @@ import { spread } from "../base/spread.ts";
 import { compareScores, significance } from "../base/statistics/paired.ts";
 import type { Recipe } from "../contract/recipe.ts";
 import type { Divergence, GuardResults, SuiteResult } from "../contract/run-folder.ts";
-import type { Trainer } from "../engine/trainer.ts";
+import type { Trainer } from "../engine/train/trainer.ts";
 import type { Run } from "./context.ts";
 import { answerDev, type DevAnswer, type Draw } from "./dev-check.ts";
 import { identityOf } from "./folder/request.ts";

@@ -2,11 +2,11 @@
 
 import type { Log } from "../base/log.ts";
 import type { Clock } from "../base/time.ts";
+import type { ChosenPrior } from "../confidence/prior.ts";
 import type { Recipe } from "../contract/recipe.ts";
 import type { Phase, RunRequest } from "../contract/run-folder.ts";
 import type { Generator, Tokenizer } from "../engine/generator.ts";
-import type { ChosenPrior } from "../engine/prior.ts";
-import type { Trainer } from "../engine/trainer.ts";
+import type { Trainer } from "../engine/train/trainer.ts";
 import type { InstalledWriter } from "../study/writers/installed.ts";
 import type { Control } from "./control.ts";
 import type { DevAnswer, Grade, Interval } from "./dev-check.ts";

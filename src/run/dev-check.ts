@@ -3,7 +3,7 @@
 import { spread } from "../base/spread.ts";
 import type { SnapshotItem } from "../contract/run-folder.ts";
 import type { Tokenizer } from "../engine/generator.ts";
-import type { Trainer, TrainerSampling } from "../engine/trainer.ts";
+import type { Trainer, TrainerSampling } from "../engine/train/trainer.ts";
 import type { CheckScore } from "./checkpoints.ts";
 import { type DevPrompt, packed } from "./rows.ts";
 import { microBatches } from "./schedule.ts";

@@ -3,7 +3,7 @@
 // likeliest tokens and all others taken as one. It vanishes where the adapter says what the base does. A target sampled
 // for the other tokens instead would have the right mean, but the draws would be learned by heart (measured: on
 // replayed rows alone, which have nothing to teach, a drift of 0.2 nats there).
-import { restOfVocabulary, type TopTokens, type Trainer, type WeightedRows } from "../engine/trainer.ts";
+import { restOfVocabulary, type TopTokens, type Trainer, type WeightedRows } from "../engine/train/trainer.ts";
 
 /** What the base says at the trained positions of some rows. */
 export interface Lesson {

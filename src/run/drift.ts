@@ -2,8 +2,8 @@
 // reported.
 import { Failure } from "../base/errors.ts";
 import { sha256OfFile } from "../base/files.ts";
-import type { DriftReference } from "../engine/drift.ts";
-import { fitDrift, leastQuestions } from "../engine/drift.ts";
+import type { DriftReference } from "../confidence/drift.ts";
+import { fitDrift, leastQuestions } from "../confidence/drift.ts";
 import type { Generator, ModelRef } from "../engine/generator.ts";
 import type { Run } from "./context.ts";
 import type { DevPrompt } from "./rows.ts";

@@ -15,12 +15,12 @@ import {
   writeJsonDurably,
 } from "../base/files.ts";
 import { spread } from "../base/spread.ts";
+import { type Calibration, fitCalibration, type LabelledAnswer } from "../confidence/calibration.ts";
+import { answerFeatures, featureNames } from "../confidence/features.ts";
+import { supportSpace } from "../confidence/support.ts";
 import { artefactFiles, type RunResult } from "../contract/run-folder.ts";
-import { type Comparison, compareScores } from "../engine/adapter-check.ts";
-import { type Calibration, fitCalibration, type LabelledAnswer } from "../engine/confidence.ts";
-import { answerFeatures, featureNames } from "../engine/confidence-features.ts";
 import type { Generator, ModelRef } from "../engine/generator.ts";
-import { supportSpace } from "../engine/support.ts";
+import { type Comparison, compareScores } from "../engine/train/adapter-check.ts";
 import type { References } from "../study/study.worker.ts";
 import { openStudyThread } from "../study/thread.ts";
 import type { AutoAlignReport } from "./auto/report.ts";

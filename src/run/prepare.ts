@@ -3,8 +3,8 @@
 import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { Failure } from "../base/errors.ts";
-import { formatChat, formatTrainingRow } from "../engine/chat-format.ts";
-import type { Trainer } from "../engine/trainer.ts";
+import { formatChat, formatTrainingRow } from "../engine/format/chat-format.ts";
+import type { Trainer } from "../engine/train/trainer.ts";
 import { marksOf, type Overlap } from "../study/leakage.ts";
 import type { StudyRow } from "../study/row.ts";
 import type { StudyTask } from "../study/study.worker.ts";

@@ -3,8 +3,8 @@
 
 import { seeded } from "../base/statistics/random.ts";
 import { shuffled, wordsOf } from "../base/text.ts";
-import { formatChat } from "../engine/chat-format.ts";
-import type { SampledRow, Trainer, TrainerLimits, TrainerSampling } from "../engine/trainer.ts";
+import { formatChat } from "../engine/format/chat-format.ts";
+import type { SampledRow, Trainer, TrainerLimits, TrainerSampling } from "../engine/train/trainer.ts";
 import { askedByWords } from "../study/forms.ts";
 import { languageOf } from "../study/languages.ts";
 import type { Run } from "./context.ts";

@@ -2,9 +2,9 @@
 // is the same for a run that was interrupted and one that was not.
 
 import { containsWords } from "../base/text.ts";
+import type { Calibration } from "../confidence/calibration.ts";
 import type { GuardResults } from "../contract/run-folder.ts";
-import type { Comparison } from "../engine/adapter-check.ts";
-import type { Calibration } from "../engine/confidence.ts";
+import type { Comparison } from "../engine/train/adapter-check.ts";
 import type { StudyReport } from "../study/study.ts";
 import type { Candidate } from "./choose.ts";
 import type { Run } from "./context.ts";

@@ -9,7 +9,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { sha256, writeFileDurably } from "../base/files.ts";
 import type { SnapshotItem } from "../contract/run-folder.ts";
-import type { Rows, TopTokens, WeightedRows } from "../engine/trainer.ts";
+import type { Rows, TopTokens, WeightedRows } from "../engine/train/trainer.ts";
 import { type PrepareReport, type RowText, rowsReport, rowTexts } from "./folder/rows.ts";
 import type { Form } from "./stage.ts";
 

@@ -1,8 +1,8 @@
 // Asks models what a study wants of them, through the trainer, which decodes many rows at once. Every answer is
 // remembered, so that a run killed here asks nothing twice and makes exactly the same rows.
-import { formatChat } from "../engine/chat-format.ts";
+import { formatChat } from "../engine/format/chat-format.ts";
 import type { Tokenizer } from "../engine/generator.ts";
-import type { Trainer } from "../engine/trainer.ts";
+import type { Trainer } from "../engine/train/trainer.ts";
 import type { SayOptions, Speaker } from "../study/writers/writer.ts";
 import type { Run } from "./context.ts";
 import { answerTo, type Memory } from "./folder/memory.ts";

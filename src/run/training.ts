@@ -3,7 +3,7 @@
 import { join } from "node:path";
 import { Failure } from "../base/errors.ts";
 import type { Recipe } from "../contract/recipe.ts";
-import type { AdapterShape, OpenedModel, Trainer, TrainerHello, WeightedRows } from "../engine/trainer.ts";
+import type { AdapterShape, OpenedModel, Trainer, TrainerHello, WeightedRows } from "../engine/train/trainer.ts";
 import { type Checkpoints, type LoopState, openCheckpoints, type RunBuild, type RunIdentity } from "./checkpoints.ts";
 import type { Run } from "./context.ts";
 import { checkDev, type DevAnswer, scoreOf } from "./dev-check.ts";

@@ -2,10 +2,10 @@
 // answers, and planning a benchmark.
 import type { MessagePort } from "node:worker_threads";
 import { spread } from "../base/spread.ts";
+import { mostExemplars } from "../confidence/drift.ts";
+import { type SourceReference, sourceReference } from "../confidence/sources.ts";
+import { type SupportReference, supportReference } from "../confidence/support.ts";
 import type { SnapshotDocument } from "../contract/run-folder.ts";
-import { mostExemplars } from "../engine/drift.ts";
-import { type SourceReference, sourceReference } from "../engine/sources.ts";
-import { type SupportReference, supportReference } from "../engine/support.ts";
 import { headingOf } from "./heading.ts";
 import { type CandidateTask, candidatesOf, type ItemCandidate } from "./items/candidates.ts";
 import { type ItemPlan, planOf } from "./items/plan.ts";

@@ -28,7 +28,7 @@ import { readRecipes } from "../../src/domain/alignments/recipes.ts";
 import { createSnapshots, type Snapshots } from "../../src/domain/alignments/snapshots.ts";
 import { prepareAlignments } from "../../src/domain/alignments/store.ts";
 import { competitorsOf } from "../../src/domain/evaluations/grade.ts";
-import { createGpu, type Gpu } from "../../src/engine/gpu.ts";
+import { createGpu, type Gpu } from "../../src/engine/gguf/gpu.ts";
 import { createLocalExecutor } from "../../src/jobs/executor.ts";
 import { createQueue } from "../../src/jobs/queue.ts";
 import { createRunner } from "../../src/jobs/runner.ts";

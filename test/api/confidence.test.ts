@@ -1,8 +1,8 @@
 // GET models/{id}/confidence: the table, the curve and the threshold of a model whose held-out answers are known.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import type { Calibration } from "../../src/engine/confidence.ts";
-import { supportReference } from "../../src/engine/support.ts";
+import type { Calibration } from "../../src/confidence/calibration.ts";
+import { supportReference } from "../../src/confidence/support.ts";
 import { modelOf } from "../helpers/calibration.ts";
 import { type Scripted, scriptedHouse } from "../helpers/scripted.ts";
 

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { createLog } from "../../src/base/log.ts";
 import type { Contract } from "../../src/contract/index.ts";
-import { openTokenizer } from "../../src/engine/bases.ts";
+import { openTokenizer } from "../../src/engine/serve/bases.ts";
 import { base, createEngine, starterModel } from "../engine/engine-fixture.ts";
 import { eventually } from "../helpers/house.ts";
 import { deployed, type Served, servedHouse, withoutModel } from "../helpers/served.ts";

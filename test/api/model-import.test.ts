@@ -6,7 +6,7 @@ import { after, before, describe, test } from "node:test";
 import { installation } from "../../src/base/config.ts";
 import { Failure } from "../../src/base/errors.ts";
 import { sha256OfFile } from "../../src/base/files.ts";
-import { readGgufHeader } from "../../src/engine/gguf-header.ts";
+import { readGgufHeader } from "../../src/engine/gguf/header.ts";
 import { encoderFolder, withoutEncoder } from "../helpers/encoder.ts";
 import { type TestHouse, testHouse } from "../helpers/house.ts";
 

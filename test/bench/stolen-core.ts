@@ -4,10 +4,10 @@ import { spawn } from "node:child_process";
 import { availableParallelism } from "node:os";
 import { readConfig } from "../../src/base/config.ts";
 import { createLog } from "../../src/base/log.ts";
-import { type NativeContext, openNative } from "../../src/engine/binding.ts";
-import { FixedLane } from "../../src/engine/fixed-lane.ts";
-import { ThreadChoice } from "../../src/engine/thread-choice.ts";
-import { Turns } from "../../src/engine/turns.ts";
+import { type NativeContext, openNative } from "../../src/engine/serve/binding.ts";
+import { FixedLane } from "../../src/engine/serve/fixed-lane.ts";
+import { ThreadChoice } from "../../src/engine/serve/thread-choice.ts";
+import { Turns } from "../../src/engine/serve/turns.ts";
 
 const secondsEach = 3;
 const width = 8;

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { Failure, type FailureCode } from "../../src/base/errors.ts";
 import { exportModel } from "../../src/domain/models/export.ts";
-import { startTrainer } from "../../src/engine/trainer-process.ts";
+import { startTrainer } from "../../src/engine/train/trainer-process.ts";
 import { executable, openWorker, rowsOf, silentLog, step, tinyModel, tinyShape } from "../engine/trainer-fixture.ts";
 
 const rows = rowsOf([60, 33, 120, 9], 4);

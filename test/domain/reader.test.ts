@@ -5,8 +5,8 @@ import fc from "fast-check";
 import { checkedCall, type OfferedTool } from "../../src/domain/inference/calls.ts";
 import { AnswerReader, type ReaderOptions, type Spoken } from "../../src/domain/inference/reader.ts";
 import { budgetOf, isWanted, steerThought } from "../../src/domain/inference/thinking.ts";
+import { type CallFormat, plainCalls } from "../../src/engine/format/tool-format.ts";
 import type { Tokenizer } from "../../src/engine/generator.ts";
-import { type CallFormat, plainCalls } from "../../src/engine/tool-format.ts";
 
 const marks = { open: "<think>", close: "</think>" };
 const tools: OfferedTool[] = [

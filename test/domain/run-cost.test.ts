@@ -6,8 +6,8 @@ import { installation } from "../../src/base/config.ts";
 import type { Recipe } from "../../src/contract/recipe.ts";
 import { costOf } from "../../src/domain/alignments/estimate.ts";
 import { readRecipes } from "../../src/domain/alignments/recipes.ts";
-import type { Trainer, TrainerHello, TrainingEstimate } from "../../src/engine/trainer.ts";
-import { startTrainer } from "../../src/engine/trainer-process.ts";
+import type { Trainer, TrainerHello, TrainingEstimate } from "../../src/engine/train/trainer.ts";
+import { startTrainer } from "../../src/engine/train/trainer-process.ts";
 import { executable, silentLog, tinyModel } from "../engine/trainer-fixture.ts";
 
 const recipe = (await readRecipes(join(installation, "config/recipes"))).get("standard")!;

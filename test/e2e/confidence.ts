@@ -18,13 +18,13 @@ import {
 } from "../../src/base/statistics/calibration.ts";
 import { seeded } from "../../src/base/statistics/random.ts";
 import { aurocOf, predictionRejectionRatio } from "../../src/base/statistics/ranking.ts";
+import { fitModel, type LabelledAnswer } from "../../src/confidence/calibration.ts";
+import { driftSpace, fitDrift, mostExemplars } from "../../src/confidence/drift.ts";
+import { answerFeatures, featureNames } from "../../src/confidence/features.ts";
+import { supportReference, supportSpace } from "../../src/confidence/support.ts";
 import { grade } from "../../src/domain/evaluations/grade.ts";
-import { formatChat } from "../../src/engine/chat-format.ts";
-import { fitModel, type LabelledAnswer } from "../../src/engine/confidence.ts";
-import { answerFeatures, featureNames } from "../../src/engine/confidence-features.ts";
-import { driftSpace, fitDrift, mostExemplars } from "../../src/engine/drift.ts";
+import { formatChat } from "../../src/engine/format/chat-format.ts";
 import type { ModelRef } from "../../src/engine/generator.ts";
-import { supportReference, supportSpace } from "../../src/engine/support.ts";
 import { readRequest, readSnapshot } from "../../src/run/folder/request.ts";
 import type { RowText } from "../../src/run/folder/rows.ts";
 import { findOverlap } from "../../src/study/leakage.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { compareScores } from "../../src/engine/adapter-check.ts";
+import { compareScores } from "../../src/engine/train/adapter-check.ts";
 
 const rows = (count: number, of: (i: number) => number): Float64Array[] => [
   Float64Array.from({ length: count / 2 }, (_, i) => of(i)),

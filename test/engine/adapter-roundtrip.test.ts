@@ -6,8 +6,8 @@ import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { getLlama, type Llama, LlamaLogLevel, type LlamaModel, type Token } from "node-llama-cpp";
 import { installation, readConfig } from "../../src/base/config.ts";
-import { compareScores } from "../../src/engine/adapter-check.ts";
-import type { AdapterTarget, Rows, Trainer, WeightedRows } from "../../src/engine/trainer.ts";
+import { compareScores } from "../../src/engine/train/adapter-check.ts";
+import type { AdapterTarget, Rows, Trainer, WeightedRows } from "../../src/engine/train/trainer.ts";
 import { everyTarget, openWorker, rowsOf, scratch, step, tinyModelOf } from "./trainer-fixture.ts";
 
 async function startLlama(t: TestContext): Promise<Llama> {

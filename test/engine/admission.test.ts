@@ -2,10 +2,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { createLog } from "../../src/base/log.ts";
-import { Batcher } from "../../src/engine/batcher.ts";
-import type { NativeContext } from "../../src/engine/binding.ts";
 import type { GenerateEnd, Tokenizer } from "../../src/engine/generator.ts";
-import { Turns } from "../../src/engine/turns.ts";
+import { Batcher } from "../../src/engine/serve/batcher.ts";
+import type { NativeContext } from "../../src/engine/serve/binding.ts";
+import { Turns } from "../../src/engine/serve/turns.ts";
 import { requestOf } from "./engine-fixture.ts";
 
 const refused = 7;

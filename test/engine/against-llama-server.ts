@@ -9,10 +9,10 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { startProcess } from "../../src/base/processes.ts";
 import { sleep } from "../../src/base/time.ts";
-import { compareScores } from "../../src/engine/adapter-check.ts";
-import { openTokenizer } from "../../src/engine/bases.ts";
-import type { Rows, Trainer } from "../../src/engine/trainer.ts";
-import { startTrainer } from "../../src/engine/trainer-process.ts";
+import { openTokenizer } from "../../src/engine/serve/bases.ts";
+import { compareScores } from "../../src/engine/train/adapter-check.ts";
+import type { Rows, Trainer } from "../../src/engine/train/trainer.ts";
+import { startTrainer } from "../../src/engine/train/trainer-process.ts";
 import { everyTarget, executable, scratch, silentLog, step } from "./trainer-fixture.ts";
 
 const prompts = [

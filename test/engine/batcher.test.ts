@@ -2,13 +2,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
+import { createTextStream } from "../../src/engine/format/text-stream.ts";
 import type { Priority, Sampling, TopLogits } from "../../src/engine/generator.ts";
-import { baseBytes, type ModelShape } from "../../src/engine/gpu.ts";
-import { createDraw, logSumExp, uniform } from "../../src/engine/sampling.ts";
-import { commonPrefix, movesToAlign, seatBeside } from "../../src/engine/seats.ts";
-import { createTextStream } from "../../src/engine/text-stream.ts";
-import { Turns } from "../../src/engine/turns.ts";
-import { Waiting } from "../../src/engine/waiting.ts";
+import { baseBytes, type ModelShape } from "../../src/engine/gguf/gpu.ts";
+import { createDraw, logSumExp, uniform } from "../../src/engine/serve/sampling.ts";
+import { commonPrefix, movesToAlign, seatBeside } from "../../src/engine/serve/seats.ts";
+import { Turns } from "../../src/engine/serve/turns.ts";
+import { Waiting } from "../../src/engine/serve/waiting.ts";
 import { greedy } from "./engine-fixture.ts";
 
 const top = (...logits: number[]): TopLogits => ({

@@ -5,9 +5,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { createLog } from "../../src/base/log.ts";
-import { type NativeContext, type NativeModel, type NativeSampler, openNative } from "../../src/engine/binding.ts";
 import type { TopLogits } from "../../src/engine/generator.ts";
-import { logSumExp } from "../../src/engine/sampling.ts";
+import {
+  type NativeContext,
+  type NativeModel,
+  type NativeSampler,
+  openNative,
+} from "../../src/engine/serve/binding.ts";
+import { logSumExp } from "../../src/engine/serve/sampling.ts";
 import { codeOf, starterModel } from "./engine-fixture.ts";
 
 let model: NativeModel;

@@ -5,9 +5,9 @@ import { Template } from "@huggingface/jinja";
 import fc from "fast-check";
 import { readConfig } from "../../src/base/config.ts";
 import { createLog } from "../../src/base/log.ts";
-import { openTokenizer } from "../../src/engine/bases.ts";
-import { type ChatMessage, formatChat, formatTrainingRow } from "../../src/engine/chat-format.ts";
+import { type ChatMessage, formatChat, formatTrainingRow } from "../../src/engine/format/chat-format.ts";
 import type { Tokenizer } from "../../src/engine/generator.ts";
+import { openTokenizer } from "../../src/engine/serve/bases.ts";
 
 let tokenizer: Tokenizer;
 let dispose: () => Promise<void>;

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import { after, before, test } from "node:test";
 import { createLog } from "../../src/base/log.ts";
-import { type NativeContext, type NativeModel, openNative } from "../../src/engine/binding.ts";
+import { type NativeContext, type NativeModel, openNative } from "../../src/engine/serve/binding.ts";
 import { starterModel } from "./engine-fixture.ts";
 
 let model: NativeModel;

@@ -8,7 +8,7 @@ import { environmentOf, readConfig } from "../../src/base/config.ts";
 import { createLog } from "../../src/base/log.ts";
 import { finish, startProcess } from "../../src/base/processes.ts";
 import { shapes } from "../../src/cli/bench/shapes.ts";
-import { startTrainer } from "../../src/engine/trainer-process.ts";
+import { startTrainer } from "../../src/engine/train/trainer-process.ts";
 import { plumbline, temporaryFolder } from "../cli/plumbline.ts";
 import { everyTarget, executable, startWorker, tinyModel } from "./trainer-fixture.ts";
 

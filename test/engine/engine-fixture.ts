@@ -4,7 +4,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { readConfig } from "../../src/base/config.ts";
 import { createLog } from "../../src/base/log.ts";
-import { createGenerator } from "../../src/engine/bases.ts";
 import type {
   GeneratedToken,
   GenerateEnd,
@@ -13,7 +12,8 @@ import type {
   ModelRef,
   Sampling,
 } from "../../src/engine/generator.ts";
-import { createGpu, type Gpu } from "../../src/engine/gpu.ts";
+import { createGpu, type Gpu } from "../../src/engine/gguf/gpu.ts";
+import { createGenerator } from "../../src/engine/serve/bases.ts";
 import { writeAdapter } from "../helpers/adapter.ts";
 
 export const starterModel = readConfig({}).starterModel;

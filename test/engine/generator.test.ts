@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import fc from "fast-check";
-import { formatChat } from "../../src/engine/chat-format.ts";
+import { formatChat } from "../../src/engine/format/chat-format.ts";
 import type { EvaluatedAnswer, GeneratedToken, ModelRef, PromptToken, Tokenizer } from "../../src/engine/generator.ts";
 import { adapterFolder, base, codeOf, collect, createEngine, greedy, requestOf } from "./engine-fixture.ts";
 

@@ -1,8 +1,8 @@
 // The book of memory: two pools, and who may take what of them.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { reserve } from "../../src/engine/base-model.ts";
-import { type Bytes, createGpu } from "../../src/engine/gpu.ts";
+import { type Bytes, createGpu } from "../../src/engine/gguf/gpu.ts";
+import { reserve } from "../../src/engine/serve/base-model.ts";
 
 const machine = (bytes: number): Bytes => ({ machine: bytes, gpu: 0 });
 const onGpu = (bytes: number): Bytes => ({ machine: 0, gpu: bytes });

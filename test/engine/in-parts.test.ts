@@ -5,10 +5,10 @@ import { after, before, describe, test } from "node:test";
 import fc from "fast-check";
 import { installation, readConfig } from "../../src/base/config.ts";
 import { createLog } from "../../src/base/log.ts";
-import { openTokenizer } from "../../src/engine/bases.ts";
-import { formatChat, formatLongChat } from "../../src/engine/chat-format.ts";
+import { formatChat, formatLongChat } from "../../src/engine/format/chat-format.ts";
+import { encodeInParts } from "../../src/engine/format/in-parts.ts";
 import type { Tokenizer } from "../../src/engine/generator.ts";
-import { encodeInParts } from "../../src/engine/in-parts.ts";
+import { openTokenizer } from "../../src/engine/serve/bases.ts";
 
 /** Of GPT-2's kind, and of SentencePiece's, which puts a space before every text. */
 const files = {

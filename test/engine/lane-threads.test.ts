@@ -3,10 +3,10 @@ import assert from "node:assert/strict";
 import { availableParallelism } from "node:os";
 import { test } from "node:test";
 import { createLog } from "../../src/base/log.ts";
-import { type NativeContext, openNative } from "../../src/engine/binding.ts";
-import { FixedLane } from "../../src/engine/fixed-lane.ts";
-import { ThreadChoice } from "../../src/engine/thread-choice.ts";
-import { Turns } from "../../src/engine/turns.ts";
+import { type NativeContext, openNative } from "../../src/engine/serve/binding.ts";
+import { FixedLane } from "../../src/engine/serve/fixed-lane.ts";
+import { ThreadChoice } from "../../src/engine/serve/thread-choice.ts";
+import { Turns } from "../../src/engine/serve/turns.ts";
 import { starterModel } from "./engine-fixture.ts";
 
 /** Always so many, whatever they take. */

@@ -3,8 +3,8 @@ import assert from "node:assert/strict";
 import { readdirSync, readlinkSync } from "node:fs";
 import { test } from "node:test";
 import { createLog } from "../../src/base/log.ts";
-import type { NativeContext } from "../../src/engine/binding.ts";
-import { ParkedPrompts } from "../../src/engine/parked.ts";
+import type { NativeContext } from "../../src/engine/serve/binding.ts";
+import { ParkedPrompts } from "../../src/engine/serve/parked.ts";
 import { adapterFolder, base, collect, createEngine, requestOf } from "./engine-fixture.ts";
 
 const few = { seats: 2, seatContext: 256 };

@@ -7,8 +7,8 @@ import { monitorEventLoopDelay } from "node:perf_hooks";
 import { after, test } from "node:test";
 import { readConfig } from "../../src/base/config.ts";
 import { Failure } from "../../src/base/errors.ts";
-import { readGgufHeader } from "../../src/engine/gguf-header.ts";
-import { probeModel } from "../../src/engine/probe.ts";
+import { readGgufHeader } from "../../src/engine/gguf/header.ts";
+import { probeModel } from "../../src/engine/serve/probe.ts";
 import { type GgufParts, gguf, pair, text, u32, u64, withTemplate } from "./gguf-file.ts";
 
 const model = readConfig({}).starterModel;

@@ -7,7 +7,7 @@ import { Ajv2020 } from "ajv/dist/2020.js";
 import fc from "fast-check";
 import { getLlama } from "node-llama-cpp";
 import { Failure } from "../../src/base/errors.ts";
-import { createSchemaRules, schemaGrammar } from "../../src/engine/schema/grammar.ts";
+import { createSchemaRules, schemaGrammar } from "../../src/engine/grammar/grammar.ts";
 import { Gbnf } from "./gbnf.ts";
 
 type Schema = Record<string, unknown> | boolean;

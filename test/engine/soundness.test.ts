@@ -6,8 +6,8 @@ import { join } from "node:path";
 import { after, test } from "node:test";
 import { installation, readConfig } from "../../src/base/config.ts";
 import { Failure } from "../../src/base/errors.ts";
-import { readGgufHeader } from "../../src/engine/gguf-header.ts";
-import { checkModel } from "../../src/engine/soundness.ts";
+import { readGgufHeader } from "../../src/engine/gguf/header.ts";
+import { checkModel } from "../../src/engine/gguf/soundness.ts";
 import { renamed, withLength, withNumber } from "../helpers/mutants.ts";
 
 const fixtures = join(installation, "build/fixtures");

@@ -1,7 +1,7 @@
 // The number of threads of a step, found by trying: on machines made up here.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { ThreadChoice } from "../../src/engine/thread-choice.ts";
+import { ThreadChoice } from "../../src/engine/serve/thread-choice.ts";
 
 /** What is used after some steps on a machine where a token of a kind takes `costOf`. */
 function chosenAfter(steps: number, costOf: (kind: string, threads: number) => number, most = 16) {

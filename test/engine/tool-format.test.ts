@@ -3,10 +3,10 @@ import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { readConfig } from "../../src/base/config.ts";
 import { createLog } from "../../src/base/log.ts";
-import { openTokenizer } from "../../src/engine/bases.ts";
-import { type ChatMessage, callFormatOf, formatChat, thoughtMarksOf } from "../../src/engine/chat-format.ts";
+import { type ChatMessage, callFormatOf, formatChat, thoughtMarksOf } from "../../src/engine/format/chat-format.ts";
+import { jsonLength, plainCalls, type Tool } from "../../src/engine/format/tool-format.ts";
 import type { Tokenizer } from "../../src/engine/generator.ts";
-import { jsonLength, plainCalls, type Tool } from "../../src/engine/tool-format.ts";
+import { openTokenizer } from "../../src/engine/serve/bases.ts";
 
 let tokenizer: Tokenizer;
 let dispose: () => Promise<void>;

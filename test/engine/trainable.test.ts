@@ -3,9 +3,9 @@ import assert from "node:assert/strict";
 import { readdirSync } from "node:fs";
 import { basename, dirname } from "node:path";
 import { test } from "node:test";
-import { readGgufHeader } from "../../src/engine/gguf-header.ts";
-import { defaultSeating, factsOf } from "../../src/engine/model-facts.ts";
-import { trainableArchitectures } from "../../src/engine/trainable.ts";
+import { readGgufHeader } from "../../src/engine/gguf/header.ts";
+import { defaultSeating, factsOf } from "../../src/engine/gguf/model-facts.ts";
+import { trainableArchitectures } from "../../src/engine/gguf/trainable.ts";
 import { startWorker, tinyModel } from "./trainer-fixture.ts";
 
 const models = readdirSync(dirname(tinyModel("tiny-f32")))

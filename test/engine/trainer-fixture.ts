@@ -5,8 +5,8 @@ import { join } from "node:path";
 import type { TestContext } from "node:test";
 import { installation, readConfig } from "../../src/base/config.ts";
 import { createLog } from "../../src/base/log.ts";
-import type { AdapterShape, OptimStep, Trainer, WeightedRows } from "../../src/engine/trainer.ts";
-import { startTrainer } from "../../src/engine/trainer-process.ts";
+import type { AdapterShape, OptimStep, Trainer, WeightedRows } from "../../src/engine/train/trainer.ts";
+import { startTrainer } from "../../src/engine/train/trainer-process.ts";
 
 /** PLUMBLINE_TRAINER runs the tests against another build, such as one with sanitizers. */
 export const executable = readConfig().trainer;

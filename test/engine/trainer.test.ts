@@ -4,7 +4,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { Failure } from "../../src/base/errors.ts";
-import type { SampledRow, Trainer, TrainerSampling } from "../../src/engine/trainer.ts";
+import type { SampledRow, Trainer, TrainerSampling } from "../../src/engine/train/trainer.ts";
 import { numbers, openWorker, rowsOf, scratch, step, tinyModel, tinyShape } from "./trainer-fixture.ts";
 
 const quantised = tinyModel("tiny-q4_1");

@@ -6,8 +6,8 @@ import { test } from "node:test";
 import { installation } from "../../src/base/config.ts";
 import { Failure } from "../../src/base/errors.ts";
 import { type Child, type Ended, startProcess } from "../../src/base/processes.ts";
-import { startTrainer } from "../../src/engine/trainer-process.ts";
-import { type Answer, encodeRequest, readAnswers, WireError, wireLimits, write } from "../../src/engine/wire.ts";
+import { startTrainer } from "../../src/engine/train/trainer-process.ts";
+import { type Answer, encodeRequest, readAnswers, WireError, wireLimits, write } from "../../src/engine/train/wire.ts";
 import {
   executable,
   openWorker,

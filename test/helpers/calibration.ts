@@ -1,7 +1,7 @@
 // A calibration that no fitting made: the score is the logistic of one feature.
-import type { Calibration, CalibratorModel } from "../../src/engine/confidence.ts";
-import type { featureNames } from "../../src/engine/confidence-features.ts";
-import type { supportFeatureNames } from "../../src/engine/support.ts";
+import type { Calibration, CalibratorModel } from "../../src/confidence/calibration.ts";
+import type { featureNames } from "../../src/confidence/features.ts";
+import type { supportFeatureNames } from "../../src/confidence/support.ts";
 
 export const modelOf = (
   feature: (typeof featureNames | typeof supportFeatureNames)[number],

@@ -3,7 +3,7 @@ import { existsSync } from "node:fs";
 import { open } from "node:fs/promises";
 import { join } from "node:path";
 import { installation } from "../../src/base/config.ts";
-import { convertSentenceTransformer } from "../../src/engine/sentence-transformers/convert.ts";
+import { convertSentenceTransformer } from "../../src/engine/gguf/sentence-transformers/convert.ts";
 
 export const encoderFolder = join(installation, ".cache/all-minilm-l6-v2");
 /** Why the tests of the encoder cannot run; false when they can. */

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import type { AutoAlignRequest } from "../../src/contract/auto-align.ts";
 import { artefactFiles, type RunRequest } from "../../src/contract/run-folder.ts";
-import type { Trainer } from "../../src/engine/trainer.ts";
+import type { Trainer } from "../../src/engine/train/trainer.ts";
 import type { Grade } from "../../src/run/dev-check.ts";
 import { writeScores } from "../../src/run/folder/looks.ts";
 import type { DecisionCard, Next } from "../../src/run/plan/state.ts";

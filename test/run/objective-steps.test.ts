@@ -6,7 +6,7 @@ import { createHash } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
-import type { Losses, Trainer } from "../../src/engine/trainer.ts";
+import type { Losses, Trainer } from "../../src/engine/train/trainer.ts";
 import {
   type Evaluated,
   evaluate,

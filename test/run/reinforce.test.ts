@@ -6,7 +6,7 @@ import { test } from "node:test";
 import type { AutoAlignRequest } from "../../src/contract/auto-align.ts";
 import type { RunEvent } from "../../src/contract/run-folder.ts";
 import { declines } from "../../src/domain/evaluations/declines.ts";
-import type { Trainer } from "../../src/engine/trainer.ts";
+import type { Trainer } from "../../src/engine/train/trainer.ts";
 import { measured, trialsOf } from "../../src/run/auto/judge.ts";
 import { resolveReinforce } from "../../src/run/auto/reinforce.ts";
 import { resolveSampling } from "../../src/run/auto/sampling.ts";

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { containsWords } from "../../src/base/text.ts";
-import { sourceSpace } from "../../src/engine/sources.ts";
+import { sourceSpace } from "../../src/confidence/sources.ts";
 import { references } from "../../src/study/study.worker.ts";
 import { demoMaterial, foreignMaterial, type Material } from "../e2e/prove/material.ts";
 import { documentOf } from "../helpers/study.ts";

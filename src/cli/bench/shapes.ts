@@ -1,5 +1,5 @@
 // Shapes of published models, taken from their configurations, for measuring without the model files.
-import type { MadeUpModel } from "../../engine/trainer.ts";
+import type { MadeUpModel } from "../../engine/train/trainer.ts";
 
 export const shapes = {
   "smollm2-135m": {

@@ -7,8 +7,8 @@ import { Failure } from "../../base/errors.ts";
 import { createLog } from "../../base/log.ts";
 import { linesOf } from "../../base/processes.ts";
 import type { Recipe } from "../../contract/recipe.ts";
-import type { AdapterTarget, Losses, ModelSource, Trainer, WeightedRows } from "../../engine/trainer.ts";
-import { startTrainer } from "../../engine/trainer-process.ts";
+import type { AdapterTarget, Losses, ModelSource, Trainer, WeightedRows } from "../../engine/train/trainer.ts";
+import { startTrainer } from "../../engine/train/trainer-process.ts";
 import { learningRateAt, microBatches, permutation } from "../../run/schedule.ts";
 
 export interface TrainBench {

@@ -1,7 +1,7 @@
 // Estimates what an alignment would take before it starts: rows from the plain forms of its documents, time from what
 // the trainer's arithmetic allows on this machine. Figures are ranges; none is a promise.
 import type { Recipe } from "../../contract/recipe.ts";
-import type { Trainer, TrainingEstimate } from "../../engine/trainer.ts";
+import type { Trainer, TrainingEstimate } from "../../engine/train/trainer.ts";
 import { shapeOf } from "../../run/folder/adapter-shape.ts";
 import type { Planned } from "../../study/plain.ts";
 

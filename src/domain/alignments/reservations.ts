@@ -6,7 +6,7 @@ import { Failure } from "../../base/errors.ts";
 import type { Log } from "../../base/log.ts";
 import type { Recipe } from "../../contract/recipe.ts";
 import type { RunRequest } from "../../contract/run-folder.ts";
-import { type Bytes, fits, mebibytes } from "../../engine/gpu.ts";
+import { type Bytes, fits, mebibytes } from "../../engine/gguf/gpu.ts";
 import type { Queue } from "../../jobs/queue.ts";
 import type { RunCost } from "./estimate.ts";
 import { readOrderedRecipe } from "./snapshot.ts";

@@ -3,7 +3,7 @@ import { readFile } from "node:fs/promises";
 import { basename } from "node:path";
 import { Failure } from "../../base/errors.ts";
 import { isErrno } from "../../base/files.ts";
-import { readGgufHeader } from "../../engine/gguf-header.ts";
+import { readGgufHeader } from "../../engine/gguf/header.ts";
 import type { Manifest } from "./manifest.ts";
 
 export interface Component {

@@ -2,7 +2,7 @@
 import { type Chosen, choose } from "../../base/likelihood.ts";
 import type { Item } from "../../catalog/benchmarks.ts";
 import type { ItemType } from "../../catalog/store.ts";
-import { formatChat } from "../../engine/chat-format.ts";
+import { formatChat } from "../../engine/format/chat-format.ts";
 import type { Generator, ModelRef } from "../../engine/generator.ts";
 import type { GradedItem } from "./grade.ts";
 

@@ -3,7 +3,7 @@
 // whose truth is known: the reference, which meets its own rubric, and the reference of another item, which does not.
 import { type Score, wilson } from "../../base/statistics/intervals.ts";
 import type { RubricPoint } from "../../catalog/benchmarks.ts";
-import { formatChat } from "../../engine/chat-format.ts";
+import { formatChat } from "../../engine/format/chat-format.ts";
 import type { Generator, ModelRef } from "../../engine/generator.ts";
 
 export interface RubricItem {

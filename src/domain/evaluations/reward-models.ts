@@ -6,7 +6,7 @@ import { Failure, type FailureCode } from "../../base/errors.ts";
 import { choose } from "../../base/likelihood.ts";
 import { sleep } from "../../base/time.ts";
 import type { ModelQuestion } from "../../contract/run-lines.ts";
-import { formatChat } from "../../engine/chat-format.ts";
+import { formatChat } from "../../engine/format/chat-format.ts";
 import type { Generator, ModelRef } from "../../engine/generator.ts";
 
 export interface RewardModelsParts {

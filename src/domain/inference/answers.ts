@@ -1,7 +1,8 @@
 // Runs several choices concurrently, as one stream of pieces. If one fails, or the reader or client leaves, all are
 // ended.
 import { Failure } from "../../base/errors.ts";
-import type { ConfidenceScore } from "../../engine/confidence.ts";
+import type { ConfidenceScore } from "../../confidence/calibration.ts";
+import type { UncertainSpan } from "../../confidence/least-certain.ts";
 import type {
   FinishReason,
   GeneratedToken,
@@ -10,7 +11,6 @@ import type {
   Generator,
   PromptToken,
 } from "../../engine/generator.ts";
-import type { UncertainSpan } from "../../engine/least-certain.ts";
 import type { NamedSource } from "./sources.ts";
 
 export interface Choice {

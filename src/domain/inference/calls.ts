@@ -1,8 +1,8 @@
 // Tools: which ones may be called, the grammar for forced calls, and the check of calls that a model makes by itself.
 import { Failure } from "../../base/errors.ts";
+import type { CallFormat, Tool } from "../../engine/format/tool-format.ts";
 import type { Tokenizer } from "../../engine/generator.ts";
-import { createSchemaRules, literal } from "../../engine/schema/grammar.ts";
-import type { CallFormat, Tool } from "../../engine/tool-format.ts";
+import { createSchemaRules, literal } from "../../engine/grammar/grammar.ts";
 
 /** A tool, and the place of its parameters in the request. */
 export interface OfferedTool extends Tool {

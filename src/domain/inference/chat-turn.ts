@@ -11,10 +11,10 @@ import {
   formatLongChat,
   type ThoughtMarks,
   thoughtMarksOf,
-} from "../../engine/chat-format.ts";
+} from "../../engine/format/chat-format.ts";
+import type { CallFormat, ToolCall } from "../../engine/format/tool-format.ts";
 import type { GeneratedToken, Steering, Tokenizer } from "../../engine/generator.ts";
-import { schemaGrammar } from "../../engine/schema/grammar.ts";
-import type { CallFormat, ToolCall } from "../../engine/tool-format.ts";
+import { schemaGrammar } from "../../engine/grammar/grammar.ts";
 import { callsGrammar, checkedCall, type OfferedTool, type ToolChoice } from "./calls.ts";
 import { refuseHuge } from "./prompts.ts";
 import { AnswerReader, type Spoken } from "./reader.ts";

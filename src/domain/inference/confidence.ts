@@ -1,12 +1,13 @@
 // Computes the confidence of an answer while it is generated, from features of its tokens and the distance of its
 // question from the documents. At the end it adds the sources that support the answer, its least certain span, and the
 // score of the model's calibration.
-import { type ThoughtMarks, thoughtMarksOf } from "../../engine/chat-format.ts";
-import { type Calibration, scoreConfidence, servedVoidReason } from "../../engine/confidence.ts";
-import { createFeatures, featureNames } from "../../engine/confidence-features.ts";
+
+import { type Calibration, scoreConfidence, servedVoidReason } from "../../confidence/calibration.ts";
+import { createFeatures, featureNames } from "../../confidence/features.ts";
+import { type AnswerStep, leastCertainSpan } from "../../confidence/least-certain.ts";
+import type { SourceSpace } from "../../confidence/sources.ts";
+import { type ThoughtMarks, thoughtMarksOf } from "../../engine/format/chat-format.ts";
 import type { Tokenizer } from "../../engine/generator.ts";
-import { type AnswerStep, leastCertainSpan } from "../../engine/least-certain.ts";
-import type { SourceSpace } from "../../engine/sources.ts";
 import type { Listener } from "./answers.ts";
 import type { DriftMeter } from "./drift.ts";
 import { type HasDocument, namedSources } from "./sources.ts";

@@ -1,8 +1,8 @@
 // Measures how far a question is from the documents, with the encoder that the model's alignment used.
 import { Failure } from "../../base/errors.ts";
 import type { Log } from "../../base/log.ts";
-import type { Calibration } from "../../engine/confidence.ts";
-import { driftSpace } from "../../engine/drift.ts";
+import type { Calibration } from "../../confidence/calibration.ts";
+import { driftSpace } from "../../confidence/drift.ts";
 import type { Generator, ModelRef } from "../../engine/generator.ts";
 
 export interface Drift {

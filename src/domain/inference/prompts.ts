@@ -1,8 +1,8 @@
 // The prompts of a completion as token ids: text, several texts, ids, or several lists of ids.
 import { Failure, invalid } from "../../base/errors.ts";
 import { givingWay } from "../../base/time.ts";
+import { encodeInParts } from "../../engine/format/in-parts.ts";
 import type { Tokenizer } from "../../engine/generator.ts";
-import { encodeInParts } from "../../engine/in-parts.ts";
 
 export type PromptField = string | string[] | number[] | number[][];
 

@@ -2,8 +2,8 @@
 // part of a mark is held back. A call that the model makes by itself is emitted only once it is complete and checked:
 // until then it may be plain words.
 
-import type { ThoughtMarks } from "../../engine/chat-format.ts";
-import { type CallFormat, jsonLength } from "../../engine/tool-format.ts";
+import type { ThoughtMarks } from "../../engine/format/chat-format.ts";
+import { type CallFormat, jsonLength } from "../../engine/format/tool-format.ts";
 
 export type Spoken =
   | { kind: "thought"; text: string }

@@ -1,5 +1,5 @@
 // The passages that support an answer, as the API reports them. A deleted document is still named, with `deleted` set.
-import type { SourceSpace } from "../../engine/sources.ts";
+import type { SourceSpace } from "../../confidence/sources.ts";
 
 export interface NamedSource {
   document_id: string;

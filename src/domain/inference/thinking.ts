@@ -1,5 +1,10 @@
 // Models that think before they answer: whether to think, for how many tokens, and where the answer proper begins.
-import { type ChatMessage, formatLongChat, type PromptOptions, type ThoughtMarks } from "../../engine/chat-format.ts";
+import {
+  type ChatMessage,
+  formatLongChat,
+  type PromptOptions,
+  type ThoughtMarks,
+} from "../../engine/format/chat-format.ts";
 import type { Steering, Tokenizer } from "../../engine/generator.ts";
 
 /**

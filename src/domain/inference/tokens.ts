@@ -2,8 +2,8 @@
 import { Failure, invalid } from "../../base/errors.ts";
 import type { Caller, Handlers, Reply } from "../../contract/endpoint.ts";
 import type { tokens } from "../../contract/tokens.ts";
+import { encodeInParts } from "../../engine/format/in-parts.ts";
 import type { ModelKind, Tokenizer } from "../../engine/generator.ts";
-import { encodeInParts } from "../../engine/in-parts.ts";
 import { refuseHuge } from "./prompts.ts";
 import { refuseProvider } from "./provider.ts";
 import type { SessionParts } from "./session.ts";

@@ -2,9 +2,9 @@
 // message. System messages stay whole. The dropped tokens are counted, so that the truncation can be reported.
 import { Failure } from "../../base/errors.ts";
 import { givingWay } from "../../base/time.ts";
-import type { ChatMessage } from "../../engine/chat-format.ts";
+import type { ChatMessage } from "../../engine/format/chat-format.ts";
+import { encodeInParts } from "../../engine/format/in-parts.ts";
 import type { Tokenizer } from "../../engine/generator.ts";
-import { encodeInParts } from "../../engine/in-parts.ts";
 
 export interface FittedPrompt {
   tokens: number[];

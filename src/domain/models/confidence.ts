@@ -1,9 +1,9 @@
 // GET models/{id}/confidence: what a calibration promises, from the counts it was stored with.
 import type { AlignedRow } from "../../catalog/store.ts";
+import { type Calibration, voidReason } from "../../confidence/calibration.ts";
+import { reliabilityTable, riskCoverage, suggestThreshold } from "../../confidence/report.ts";
 import type { confidences } from "../../contract/confidence.ts";
 import type { Reply } from "../../contract/endpoint.ts";
-import { type Calibration, voidReason } from "../../engine/confidence.ts";
-import { reliabilityTable, riskCoverage, suggestThreshold } from "../../engine/confidence-report.ts";
 
 type Record = Reply<(typeof confidences)["models.confidence"]>;
 

@@ -2,8 +2,8 @@
 // its base. The trainer makes everything from the adapter that serves, and never overwrites anything.
 import { isAbsolute } from "node:path";
 import { Failure } from "../../base/errors.ts";
-import { type GgufHeader, readGgufHeader } from "../../engine/gguf-header.ts";
-import type { AdapterShape, AdapterTarget, MergedWeightType, SavedFile, Trainer } from "../../engine/trainer.ts";
+import { type GgufHeader, readGgufHeader } from "../../engine/gguf/header.ts";
+import type { AdapterShape, AdapterTarget, MergedWeightType, SavedFile, Trainer } from "../../engine/train/trainer.ts";
 
 export const exportFormats = ["gguf", "peft", "merged"] as const;
 export type ExportFormat = (typeof exportFormats)[number];

@@ -12,8 +12,8 @@ import { labelOf } from "../../base/visible.ts";
 import type { BaseRow } from "../../catalog/store.ts";
 import { name } from "../../contract/common.ts";
 import { compile } from "../../contract/validate.ts";
-import { type ModelFacts, probeModel } from "../../engine/probe.ts";
-import { convertSentenceTransformer } from "../../engine/sentence-transformers/convert.ts";
+import { convertSentenceTransformer } from "../../engine/gguf/sentence-transformers/convert.ts";
+import { type ModelFacts, probeModel } from "../../engine/serve/probe.ts";
 
 export interface ImportSource {
   /** Absolute path, from the command line or of an uploaded file; never from a request. */

@@ -7,7 +7,7 @@ import type { AlignedRow, BaseRow } from "../../catalog/store.ts";
 import { oneOf, textOf, type Verbs } from "../../contract/admin.ts";
 import type { Caller, Handlers } from "../../contract/endpoint.ts";
 import type { promotions } from "../../contract/promotions.ts";
-import { mergedWeightTypes, type SavedFile, type Trainer } from "../../engine/trainer.ts";
+import { mergedWeightTypes, type SavedFile, type Trainer } from "../../engine/train/trainer.ts";
 import { prepareForgetting } from "../../store/idempotency.ts";
 import type { Store } from "../../store/open.ts";
 import { type ExportOrder, exportFormats, exportModel } from "./export.ts";

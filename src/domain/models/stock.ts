@@ -9,9 +9,9 @@ import { newId } from "../../base/ids.ts";
 import type { Log } from "../../base/log.ts";
 import type { Clock } from "../../base/time.ts";
 import type { BaseRow } from "../../catalog/store.ts";
+import type { Calibration } from "../../confidence/calibration.ts";
 import type { Caller, UploadedFile } from "../../contract/endpoint.ts";
-import type { Calibration } from "../../engine/confidence.ts";
-import type { Gpu } from "../../engine/gpu.ts";
+import type { Gpu } from "../../engine/gguf/gpu.ts";
 import type { Store } from "../../store/open.ts";
 import { fetchFromHub, type HubName, sourceOf as hubSource, isHubName, parseHubName } from "./hub.ts";
 import {

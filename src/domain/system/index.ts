@@ -5,7 +5,7 @@ import type { Metrics, Watched } from "../../base/metrics.ts";
 import type { Clock } from "../../base/time.ts";
 import { type Handlers, PlainText, type Reply } from "../../contract/endpoint.ts";
 import type { system as promises } from "../../contract/system.ts";
-import type { Gpu } from "../../engine/gpu.ts";
+import type { Gpu } from "../../engine/gguf/gpu.ts";
 
 export interface SystemParts {
   version: string;

@@ -2,8 +2,8 @@
 // draws no such answer has nothing to learn it from. So a group whose drawn answers all earn less than declining would
 // gets that answer in the place of its last one, as "Learning to Reason under Off-Policy Guidance" (Yan et al., 2025)
 // adds answers of another policy.
-import { formatTrainingRow } from "../../engine/chat-format.ts";
-import type { Trainer } from "../../engine/trainer.ts";
+import { formatTrainingRow } from "../../engine/format/chat-format.ts";
+import type { Trainer } from "../../engine/train/trainer.ts";
 import { ownOrEnglish } from "../../study/languages.ts";
 import type { Run } from "../context.ts";
 import type { Episode } from "../environment/episodes.ts";

@@ -1,7 +1,7 @@
 // Diagnoses why the base is wrong on dev, before anything is trained, from its greedy answers and eight draws without
 // the passage, and its greedy answer and three draws with it.
 import { containsWords, normalised } from "../../base/text.ts";
-import { formatChat } from "../../engine/chat-format.ts";
+import { formatChat } from "../../engine/format/chat-format.ts";
 import { type BaseSaid, devAnswers } from "../choose.ts";
 import type { Run } from "../context.ts";
 import type { DevAnswer, Draw } from "../dev-check.ts";

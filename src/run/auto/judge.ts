@@ -2,7 +2,7 @@
 // be right or wrong, before any reward depends on it. The base judges without an adapter, by likelihood.
 import { join } from "node:path";
 import { sha256 } from "../../base/files.ts";
-import type { Trainer } from "../../engine/trainer.ts";
+import type { Trainer } from "../../engine/train/trainer.ts";
 import { filled, ownOrEnglish } from "../../study/languages.ts";
 import { asking } from "../choose.ts";
 import type { Run } from "../context.ts";

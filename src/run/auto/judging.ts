@@ -2,7 +2,7 @@
 // measured first, and a preference model.
 
 import { invalid } from "../../base/errors.ts";
-import type { Trainer } from "../../engine/trainer.ts";
+import type { Trainer } from "../../engine/train/trainer.ts";
 import { type Run, withField } from "../context.ts";
 import { baseJudgeName, type RewardModels, rewardModelsOf } from "../folder/reward-models.ts";
 import type { Criterion } from "../rewards/item.ts";

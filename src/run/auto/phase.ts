@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { writeJsonDurably } from "../../base/files.ts";
 import { containsWords } from "../../base/text.ts";
 import type { Recipe } from "../../contract/recipe.ts";
-import type { AdapterShape } from "../../engine/trainer.ts";
+import type { AdapterShape } from "../../engine/train/trainer.ts";
 import type { Run } from "../context.ts";
 import type { PhasePlan, PhaseRecord } from "../plan/state.ts";
 import { repair } from "../repair.ts";

@@ -1,6 +1,6 @@
 // The prompts of a reinforce phase, and how answers to them are drawn.
-import { formatChat } from "../../engine/chat-format.ts";
-import type { Trainer } from "../../engine/trainer.ts";
+import { formatChat } from "../../engine/format/chat-format.ts";
+import type { Trainer } from "../../engine/train/trainer.ts";
 import type { Run } from "../context.ts";
 import { dataSetKind } from "../data-set.ts";
 import { drawEpisodes, type Environment, type Episode, singleTurn } from "../environment/episodes.ts";

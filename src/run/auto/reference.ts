@@ -1,6 +1,6 @@
 // Reads the `reference_policy` block of a configuration: the reference to which a KL penalty holds the policy.
 import { invalid } from "../../base/errors.ts";
-import type { AdapterShape, Trainer } from "../../engine/trainer.ts";
+import type { AdapterShape, Trainer } from "../../engine/train/trainer.ts";
 import { adapterName, type Training } from "../training.ts";
 
 export interface ReferencePlan {

@@ -3,7 +3,7 @@
 // weights and the loop's state.
 import { invalid } from "../../base/errors.ts";
 import type { AutoAlignRequest } from "../../contract/auto-align.ts";
-import type { Rows, WeightedRows } from "../../engine/trainer.ts";
+import type { Rows, WeightedRows } from "../../engine/train/trainer.ts";
 import { type AdvantagePlan, advantagesOf, resolveAdvantage } from "../advantages.ts";
 import type { Run } from "../context.ts";
 import type { Environment, Episode } from "../environment/episodes.ts";

@@ -1,9 +1,9 @@
 // Between two turns: finds the call that the policy wrote, and makes the tokens that continue its turn with the tool's
 // answer.
 import { invalid } from "../../base/errors.ts";
-import { type ChatMessage, callFormatOf, formatChat } from "../../engine/chat-format.ts";
+import { type ChatMessage, callFormatOf, formatChat } from "../../engine/format/chat-format.ts";
+import { type CallFormat, jsonLength, type Tool } from "../../engine/format/tool-format.ts";
 import type { Tokenizer } from "../../engine/generator.ts";
-import { type CallFormat, jsonLength, type Tool } from "../../engine/tool-format.ts";
 import type { Call } from "./tools.ts";
 
 /** The first call in the policy's text; undefined when there is none, null when the call cannot be read. */

@@ -2,7 +2,7 @@
 // episodes are drawn together, turn by turn. The policy's tokens stay as they were sampled, with their log-probs;
 // tokens from tools do not count as its own.
 import type { Tokenizer } from "../../engine/generator.ts";
-import type { SampledRow, Trainer, TrainerSampling } from "../../engine/trainer.ts";
+import type { SampledRow, Trainer, TrainerSampling } from "../../engine/train/trainer.ts";
 import type { SamplingPlan } from "../auto/sampling.ts";
 import { answerText } from "../dev-check.ts";
 import { packed } from "../rows.ts";

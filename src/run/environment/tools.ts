@@ -1,5 +1,5 @@
 // The tools of an environment of several turns. Every call gets an answer, which may be an error message.
-import type { Tool } from "../../engine/tool-format.ts";
+import type { Tool } from "../../engine/format/tool-format.ts";
 import { headingOf } from "../../study/heading.ts";
 import { lexiconOf } from "../../study/lexicon.ts";
 import { openStudyThread } from "../../study/thread.ts";

@@ -1,7 +1,7 @@
 // What a recipe adds to the base. Needed before a run, to ask the trainer what the run takes, and by the run itself.
 import { Failure } from "../../base/errors.ts";
 import type { Recipe } from "../../contract/recipe.ts";
-import type { AdapterShape, AdapterTarget } from "../../engine/trainer.ts";
+import type { AdapterShape, AdapterTarget } from "../../engine/train/trainer.ts";
 
 const attention: AdapterTarget[] = ["attn_q", "attn_k", "attn_v", "attn_output"];
 const feedForward: AdapterTarget[] = ["ffn_gate", "ffn_up", "ffn_down"];

@@ -2,9 +2,9 @@
 // weights.
 import { choose as likeliest } from "../../base/likelihood.ts";
 import type { Divergence } from "../../contract/run-folder.ts";
-import { formatChat } from "../../engine/chat-format.ts";
+import { formatChat } from "../../engine/format/chat-format.ts";
 import type { Tokenizer } from "../../engine/generator.ts";
-import type { Trainer, WeightedRows } from "../../engine/trainer.ts";
+import type { Trainer, WeightedRows } from "../../engine/train/trainer.ts";
 import { answerText } from "../dev-check.ts";
 import { packed } from "../rows.ts";
 import { microBatches } from "../schedule.ts";

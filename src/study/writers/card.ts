@@ -1,5 +1,5 @@
 // Metadata of the shipped writer: config/writer/card.json, beside its adapter.
-import type { AdapterShape } from "../../engine/trainer.ts";
+import type { AdapterShape } from "../../engine/train/trainer.ts";
 
 export interface WriterCard {
   format: 1;

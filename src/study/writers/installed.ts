@@ -2,7 +2,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { installation } from "../../base/config.ts";
-import type { AdapterShape } from "../../engine/trainer.ts";
+import type { AdapterShape } from "../../engine/train/trainer.ts";
 import type { WriterCard } from "./card.ts";
 
 export interface InstalledWriter {

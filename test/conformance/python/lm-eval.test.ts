@@ -5,9 +5,9 @@ import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { installation, readConfig } from "../../../src/base/config.ts";
 import { createLog } from "../../../src/base/log.ts";
-import { createGenerator } from "../../../src/engine/bases.ts";
 import type { Generator } from "../../../src/engine/generator.ts";
-import { createGpu } from "../../../src/engine/gpu.ts";
+import { createGpu } from "../../../src/engine/gguf/gpu.ts";
+import { createGenerator } from "../../../src/engine/serve/bases.ts";
 import { type Served, servedHouse, withoutModel } from "../../helpers/served.ts";
 import { outputFolder, program, run, withoutPython } from "./environment.ts";
 

@@ -11,10 +11,10 @@ import type { Recipe } from "../../../src/contract/recipe.ts";
 import type { RunEvent, RunResult, SnapshotDocument } from "../../../src/contract/run-folder.ts";
 import { makeRunFolder, writeRequest } from "../../../src/domain/alignments/snapshot.ts";
 import { competition, grade } from "../../../src/domain/evaluations/grade.ts";
-import { createGenerator } from "../../../src/engine/bases.ts";
-import { formatChat } from "../../../src/engine/chat-format.ts";
+import { formatChat } from "../../../src/engine/format/chat-format.ts";
 import type { Generator, ModelRef } from "../../../src/engine/generator.ts";
-import { createGpu } from "../../../src/engine/gpu.ts";
+import { createGpu } from "../../../src/engine/gguf/gpu.ts";
+import { createGenerator } from "../../../src/engine/serve/bases.ts";
 import type { Report } from "../../../src/run/report.ts";
 import { beTaught } from "./teacher.ts";
 

@@ -3,11 +3,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { createLog } from "../../../src/base/log.ts";
-import { openTokenizer } from "../../../src/engine/bases.ts";
-import { formatChat } from "../../../src/engine/chat-format.ts";
+import { formatChat } from "../../../src/engine/format/chat-format.ts";
+import { plainCalls } from "../../../src/engine/format/tool-format.ts";
 import type { Tokenizer } from "../../../src/engine/generator.ts";
-import { plainCalls } from "../../../src/engine/tool-format.ts";
-import type { Rows, Trainer, TrainerSampling, WeightedRows } from "../../../src/engine/trainer.ts";
+import { openTokenizer } from "../../../src/engine/serve/bases.ts";
+import type { Rows, Trainer, TrainerSampling, WeightedRows } from "../../../src/engine/train/trainer.ts";
 import { masked } from "../../../src/run/auto/reinforce.ts";
 import { resolveSampling } from "../../../src/run/auto/sampling.ts";
 import type { Run } from "../../../src/run/context.ts";

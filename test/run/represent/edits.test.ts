@@ -1,7 +1,7 @@
 // Edits by the real trainer on tiny models: each does what its formula says, to five digits.
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
-import type { Edit, Trainer } from "../../../src/engine/trainer.ts";
+import type { Edit, Trainer } from "../../../src/engine/train/trainer.ts";
 import { dot } from "../../../src/run/auto/represent/algebra.ts";
 import { type EditTerms, editOf } from "../../../src/run/auto/represent/edits.ts";
 import type { WatchedRow } from "../../../src/run/auto/represent/watch.ts";

@@ -5,7 +5,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import type { AutoAlignRequest } from "../../../src/contract/auto-align.ts";
-import type { Trainer } from "../../../src/engine/trainer.ts";
+import type { Trainer } from "../../../src/engine/train/trainer.ts";
 import type { Grade } from "../../../src/run/dev-check.ts";
 import type { DecisionCard } from "../../../src/run/plan/state.ts";
 import { runAlignment } from "../../../src/run/run.ts";

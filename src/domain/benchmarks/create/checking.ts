@@ -1,5 +1,5 @@
 // Has a model check drafts, one group at a time, until there are as many items as wanted.
-import { formatChat } from "../../../engine/chat-format.ts";
+import { formatChat } from "../../../engine/format/chat-format.ts";
 import type { Generator, ModelRef } from "../../../engine/generator.ts";
 import type { Claim } from "../../../jobs/queue.ts";
 import type { BenchmarkRows } from "../store.ts";

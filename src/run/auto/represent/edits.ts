@@ -1,6 +1,6 @@
 // Edits of the matrices that write to the residual stream. Each is an adapter that does exactly what its formula says
 // (alignment notes, §8.2).
-import { type Edit, type EditedSite, writers } from "../../../engine/trainer.ts";
+import { type Edit, type EditedSite, writers } from "../../../engine/train/trainer.ts";
 import type { Run } from "../../context.ts";
 import type { OpenedBase } from "../../training.ts";
 import { unitOf } from "./algebra.ts";

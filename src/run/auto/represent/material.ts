@@ -3,7 +3,7 @@
 // worth.
 import { containsWords } from "../../../base/text.ts";
 import type { SnapshotItem } from "../../../contract/run-folder.ts";
-import { formatChat } from "../../../engine/chat-format.ts";
+import { formatChat } from "../../../engine/format/chat-format.ts";
 import { devAnswers } from "../../choose.ts";
 import type { Run } from "../../context.ts";
 import { answerTokens, type DevAnswer } from "../../dev-check.ts";

@@ -6,7 +6,7 @@ import { z95 } from "../../../base/statistics/intervals.ts";
 import { seeded } from "../../../base/statistics/random.ts";
 import { shuffled } from "../../../base/text.ts";
 import type { AutoAlignRequest } from "../../../contract/auto-align.ts";
-import type { AdapterShape, Edit } from "../../../engine/trainer.ts";
+import type { AdapterShape, Edit } from "../../../engine/train/trainer.ts";
 import { asking, devAnswers, pointsPerNat } from "../../choose.ts";
 import type { Run } from "../../context.ts";
 import { divergence, type ProseSaid, proseSaid } from "../../guards/measure.ts";

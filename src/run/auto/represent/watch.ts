@@ -1,5 +1,5 @@
 // Reads activations of many rows, in calls between which a run can stop.
-import type { Stream } from "../../../engine/trainer.ts";
+import type { Stream } from "../../../engine/train/trainer.ts";
 import { asking } from "../../choose.ts";
 import type { Run } from "../../context.ts";
 import { packed } from "../../rows.ts";

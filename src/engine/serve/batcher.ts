@@ -1,0 +1,499 @@
+// The step loop of one base: continuous batching over a pool of seats. A step decodes one token of every answering seat of one
+// adapter's group, and a bounded piece of the prompts that are still being read, in one batch.
+//
+//   waiting ──admit──► reading its prompt ──last piece──► answering ──end, stop string, length, abort──► idle (keeps its cells)
+//
+// Invariants: a seat's cells were computed under one adapter; `cells` lists their tokens; native calls run inside a turn.
+import { setImmediate } from "node:timers/promises";
+import { Failure } from "../../base/errors.ts";
+import type { Log } from "../../base/log.ts";
+import type { FinishReason, GeneratedToken, GenerateEnd, GenerateRequest, Tokenizer } from "../generator.ts";
+import { conclude, createJob, type Job, scorePrompt, takeToken } from "./answering.ts";
+import type { BatchPart, NativeAdapter, NativeContext, NativeGrammar, NativeSampler } from "./binding.ts";
+import type { Held, ParkedPrompts } from "./parked.ts";
+import { commonPrefix, movesToAlign, seatBeside } from "./seats.ts";
+import { ThreadChoice } from "./thread-choice.ts";
+import type { Turns } from "./turns.ts";
+import { Waiting } from "./waiting.ts";
+
+export interface BatcherOptions {
+  context: NativeContext;
+  tokenizer: Tokenizer;
+  openGrammar: (gbnf: string) => NativeGrammar;
+  /** Keeps prompts that lost their seat; null when none are kept. */
+  parked: ParkedPrompts | null;
+  turns: Turns;
+  seats: number;
+  seatContext: number;
+  /** Maximum number of tokens per step. */
+  batch: number;
+  /** Maximum number of tokens read of each prompt in a step in which other seats answer: it bounds the delay of their next token. */
+  prefill: number;
+  queueLimit: number;
+  /** Maximum number of threads to decode with now. Fewer while a run holds some: two thread pools on one core slow each other down. */
+  threads: () => number;
+  log: Log;
+}
+
+/** Steps that a group runs in a row while other groups, or the evaluation lane, wait. */
+const stepsPerTurn = 8;
+/** Prefixes shorter than this are cheaper to read again than to reuse. */
+const leastReuse = 16;
+/** Maximum number of rows of logits per step for prompts whose log-probs are wanted: with a large vocabulary a row is half a megabyte. */
+const scoredRows = 64;
+
+/** Adapter id that names a group of requests; "" is the base without an adapter. */
+export type AdapterKey = string;
+
+interface Seat {
+  id: number;
+  job: Job | null;
+  key: AdapterKey;
+  owner: string;
+  /** The conversation that its cells belong to; null when they need not be kept. */
+  session: string | null;
+  /** Tokens whose keys and values the sequence holds. */
+  cells: number[];
+  /** Tokens to decode, from index `at` on. */
+  pending: readonly number[];
+  at: number;
+  /** Order of admission: prompts are read in that order. */
+  turn: number;
+  /** The seat whose first `length` cells this one waits to copy. */
+  source: { seat: Seat; length: number } | null;
+  sampler: NativeSampler;
+}
+
+export class Batcher {
+  private readonly options: BatcherOptions;
+  private readonly seats: Seat[];
+  private readonly waiting = new Waiting<Job>();
+  private readonly threadChoice = new ThreadChoice();
+  private readonly drains = new Set<{ key: AdapterKey; resolve: () => void }>();
+  private running = false;
+  private admitted = 0;
+  private group: AdapterKey = "";
+  private groupSteps = 0;
+  private adapterSet: AdapterKey = "";
+  /** Whether the last step ran with its seats out of line, to put off a move. */
+  private apart = false;
+  /** Moving mean of the seconds for which a request holds its seat. */
+  private meanSeconds = 1;
+
+  constructor(options: BatcherOptions) {
+    this.options = options;
+    this.seats = Array.from({ length: options.seats }, (_, id) => ({
+      id,
+      job: null,
+      key: "",
+      owner: "",
+      session: null,
+      cells: [],
+      pending: [],
+      at: 0,
+      turn: 0,
+      source: null,
+      sampler: options.context.openSampler(),
+    }));
+  }
+
+  /** Throws engine_busy or inference_failed. The caller must have checked the prompt. */
+  async *generate(
+    request: GenerateRequest,
+    key: AdapterKey,
+    adapter: NativeAdapter | null,
+  ): AsyncGenerator<GeneratedToken, GenerateEnd, void> {
+    const job = this.submit(request, key, adapter);
+    const leave = (): void => this.leave(job);
+    request.signal.addEventListener("abort", leave);
+    if (request.signal.aborted) leave();
+    try {
+      for (;;) {
+        while (job.out.length > 0) yield job.out.shift()!;
+        if (job.failure !== null) throw job.failure;
+        if (job.end !== null) return job.end;
+        await new Promise<void>((resolve) => {
+          job.notify = resolve;
+        });
+      }
+    } finally {
+      request.signal.removeEventListener("abort", leave);
+      leave();
+    }
+  }
+
+  /** Resolves once no request of this adapter is running or waiting. */
+  async drain(key: AdapterKey): Promise<void> {
+    if (this.busyWith(key)) await new Promise<void>((resolve) => this.drains.add({ key, resolve }));
+  }
+
+  /** Clears everything that was computed under an adapter, so that it can be disposed. Call it inside a turn. */
+  forget(key: AdapterKey): void {
+    for (const seat of this.seats)
+      if (seat.key === key && seat.job === null) {
+        this.options.context.clear(seat.id);
+        seat.cells = [];
+      }
+    this.options.parked?.forget(key);
+    if (this.adapterSet === key) {
+      this.options.context.setAdapter(null);
+      this.adapterSet = "";
+    }
+  }
+
+  snapshot(): { seats: number; active: number; waiting: number } {
+    return { seats: this.seats.length, active: this.active().length, waiting: this.waiting.size };
+  }
+
+  dispose(): void {
+    for (const seat of this.seats) seat.sampler.dispose();
+    this.options.parked?.forget();
+  }
+
+  private active(): Seat[] {
+    return this.seats.filter((seat) => seat.job !== null);
+  }
+
+  private busyWith(key: AdapterKey): boolean {
+    return this.seats.some((seat) => seat.job?.key === key) || this.waiting.some((job) => job.key === key);
+  }
+
+  private submit(request: GenerateRequest, key: AdapterKey, adapter: NativeAdapter | null): Job {
+    const free = this.seats.length - this.active().length;
+    if (this.waiting.size >= this.options.queueLimit + free) {
+      const seconds = Math.ceil((this.meanSeconds * (this.waiting.size + 1)) / this.seats.length);
+      throw new Failure("engine_busy", undefined, { retryAfterSeconds: Math.min(60, Math.max(1, seconds)) });
+    }
+    const job = createJob(request, key, adapter, this.options.tokenizer, this.options.openGrammar);
+    this.waiting.add(job);
+    this.wake();
+    return job;
+  }
+
+  private leave(job: Job): void {
+    if (job.end !== null || job.failure !== null) return;
+    job.left = true;
+    if (this.waiting.remove(job)) this.conclude(job, "aborted");
+  }
+
+  private conclude(job: Job, ended: FinishReason | Failure): void {
+    conclude(job, ended);
+    job.notify();
+    for (const drain of this.drains)
+      if (!this.busyWith(drain.key)) {
+        this.drains.delete(drain);
+        drain.resolve();
+      }
+  }
+
+  private wake(): void {
+    if (this.running) return;
+    this.running = true;
+    void this.loop().finally(() => {
+      this.running = false;
+      if (this.waiting.size > 0 || this.active().length > 0) this.wake();
+    });
+  }
+
+  private async loop(): Promise<void> {
+    const { turns } = this.options;
+    while (this.waiting.size > 0 || this.active().length > 0)
+      await turns.run(async () => {
+        for (let steps = 0; steps < stepsPerTurn || !turns.wanted; steps++) {
+          for (const seat of this.active()) if (seat.job!.left) this.free(seat, "aborted");
+          await this.takeCopies();
+          await this.admit();
+          if (this.active().length === 0) return;
+          await this.step();
+          // Let token writes run now: once the next step has the cores, each takes several times as long and delays the step.
+          await setImmediate();
+        }
+      });
+  }
+
+  /** Gives free seats to waiting jobs. The last free seat is kept for interactive requests. */
+  private async admit(): Promise<void> {
+    for (;;) {
+      const free = this.seats.filter((seat) => seat.job === null);
+      if (free.length === 0) return;
+      const job = this.waiting.take(free.length === 1 && this.seats.length > 1);
+      if (job === null) return;
+      await this.place(job, free).catch((cause) => this.refuse(job, cause));
+    }
+  }
+
+  /** Fails a job whose seat could not be prepared; the other jobs go on. */
+  private refuse(job: Job, cause: unknown): void {
+    this.options.log("error", "admission_failed", { error: cause });
+    const failure = new Failure("inference_failed", undefined, { cause });
+    const seat = this.seats.find((each) => each.job === job);
+    if (seat === undefined) this.conclude(job, failure);
+    else {
+      this.options.context.clear(seat.id);
+      seat.cells = [];
+      this.free(seat, failure);
+    }
+  }
+
+  /**
+   * Takes the idle seat that holds the longest prefix of this prompt, of the same owner and adapter. Otherwise takes a fresh
+   * seat: its prefix is restored from a parked prompt, or copied later from a busy seat that holds it or is reading it.
+   */
+  private async place(job: Job, free: Seat[]): Promise<void> {
+    const { prompt, sampling, session = null } = job.request;
+    const idle = this.longestPrefix(job, free);
+    const busy = this.longestPrefix(job, this.active());
+    const parked = this.parkedPrefix(job);
+    const best = Math.max(idle?.length ?? 0, busy?.length ?? 0, parked?.length ?? 0);
+    const seat = idle?.length === best ? idle.seat : this.freshSeat(job);
+    const before: Held = { key: seat.key, owner: seat.owner, cells: seat.cells };
+    // Assign the job before the first await: code that runs in the meantime must find it on its seat.
+    seat.job = job;
+    seat.key = job.key;
+    seat.owner = job.owner;
+    seat.session = session;
+    job.startedAt = performance.now();
+    job.request.onSeat?.();
+    this.forgetOlder(seat);
+    const kept = idle?.seat === seat ? idle.length : 0;
+    if (before.cells.length >= leastReuse && kept < before.cells.length / 2)
+      await this.options.parked?.keep(before, seat.id);
+    if (kept > 0 && this.cutTo(seat, before.cells, kept)) seat.cells = prompt.slice(0, kept);
+    else if (parked?.length === best && (await this.unpark(seat, parked))) seat.cells = prompt.slice(0, best);
+    else {
+      this.options.context.clear(seat.id);
+      seat.cells = [];
+      seat.source = busy;
+    }
+    seat.pending = prompt;
+    seat.at = job.cached = seat.cells.length;
+    seat.turn = this.admitted++;
+    seat.sampler.setBias(sampling.logitBias);
+  }
+
+  /** Removes all but the first `kept` cells of a seat. Returns false when the model cannot remove part of a sequence. */
+  private cutTo(seat: Seat, { length }: readonly number[], kept: number): boolean {
+    return length === kept || this.options.context.cut(seat.id, kept);
+  }
+
+  private parkedPrefix({ key, owner, request }: Job): ReturnType<ParkedPrompts["find"]> {
+    const { prompt, onPrompt } = request;
+    const found = onPrompt === undefined ? this.options.parked?.find({ key, owner, cells: prompt }) : null;
+    // The last token is always decoded, because its logits are needed.
+    const length = Math.min(found?.length ?? 0, prompt.length - 1);
+    return found && length >= leastReuse ? { ...found, length } : null;
+  }
+
+  private async unpark(seat: Seat, found: NonNullable<ReturnType<ParkedPrompts["find"]>>): Promise<boolean> {
+    const { parked, length } = found;
+    return (await this.options.parked!.restore(parked, seat.id)) && this.cutTo(seat, parked.cells, length);
+  }
+
+  /** A free seat, next to its group if possible. A seat that holds a conversation is taken only when there is no other. */
+  private freshSeat(job: Job): Seat {
+    const members = this.active().filter((seat) => seat.key === job.key);
+    const ids = members.map((seat) => seat.id);
+    const isTaken = (id: number): boolean => this.seats[id]!.job !== null;
+    const free = seatBeside(this.seats.length, ids, (id) => isTaken(id) || this.isKept(id));
+    if (free >= 0) return this.seats[free]!;
+    // All free seats hold conversations: take the one that was admitted longest ago.
+    return this.seats.filter((seat) => seat.job === null).sort((a, b) => a.turn - b.turn)[0]!;
+  }
+
+  /** When a conversation is placed on a seat, its older idle seats need not be kept any more. */
+  private forgetOlder({ id, session, owner }: Seat): void {
+    if (session === null) return;
+    for (const seat of this.seats)
+      if (seat.id !== id && seat.job === null && seat.session === session && seat.owner === owner) seat.session = null;
+  }
+
+  private isKept(id: number): boolean {
+    const { session, cells } = this.seats[id]!;
+    return session !== null && cells.length > 0;
+  }
+
+  private longestPrefix(job: Job, among: readonly Seat[]): { seat: Seat; length: number } | null {
+    const { prompt, onPrompt } = job.request;
+    if (onPrompt !== undefined) return null;
+    let best: { seat: Seat; length: number } | null = null;
+    for (const seat of among) {
+      if (seat.key !== job.key || seat.owner !== job.owner) continue;
+      let length = commonPrefix(seat.cells, prompt);
+      // Count the prompt tokens that a busy seat has yet to read, but not those of its answer, which come one per step.
+      if (seat.job !== null && length === seat.cells.length && seat.source === null)
+        length += commonPrefix(seat.pending.slice(seat.at), prompt.slice(length));
+      // The last token is always decoded, because its logits are needed.
+      length = Math.min(length, prompt.length - 1);
+      if (length >= leastReuse && length > (best?.length ?? 0)) best = { seat, length };
+    }
+    return best;
+  }
+
+  /** Copies cells to seats that wait for another seat's, once that seat has them or has stopped working on them. */
+  private async takeCopies(): Promise<void> {
+    for (const seat of this.active()) {
+      if (seat.source === null) continue;
+      const { seat: source, length } = seat.source;
+      if (source.job !== null && source.cells.length < length) continue;
+      seat.source = null;
+      await this.copy(source, seat, length).catch((cause) => this.refuse(seat.job!, cause));
+    }
+  }
+
+  private async copy(source: Seat, seat: Seat, length: number): Promise<void> {
+    const { context } = this.options;
+    const { prompt } = seat.job!.request;
+    const held = Math.min(length, commonPrefix(source.cells, prompt));
+    await context.copy(source.id, seat.id);
+    if (source.cells.length === held || context.cut(seat.id, held)) seat.cells = prompt.slice(0, held);
+    else context.clear(seat.id);
+    seat.at = seat.job!.cached = seat.cells.length;
+  }
+
+  private free(seat: Seat, ended: FinishReason | Failure): void {
+    const job = seat.job!;
+    seat.job = null;
+    seat.source = null;
+    this.meanSeconds = 0.9 * this.meanSeconds + (0.1 * (performance.now() - job.startedAt)) / 1000;
+    this.conclude(job, ended);
+  }
+
+  private async step(): Promise<void> {
+    const key = this.nextGroup();
+    const { context } = this.options;
+    try {
+      await this.align(key);
+      const members = this.reading(key);
+      if (this.adapterSet !== key) {
+        context.setAdapter(members[0]!.job!.adapter);
+        this.adapterSet = key;
+      }
+      const sizes = this.share(members);
+      const parts = members.map((seat) => {
+        const size = sizes.get(seat)!;
+        const last = seat.at + size === seat.pending.length;
+        const all = seat.job!.request.onPrompt !== undefined && seat.job!.drawn === 0;
+        return {
+          sequence: seat.id,
+          position: seat.cells.length,
+          tokens: seat.pending.slice(seat.at, seat.at + size),
+          logitsAt: all ? Array.from({ length: size }, (_, at) => at) : last ? [size - 1] : [],
+        };
+      });
+      const rows = await this.decode(parts);
+      for (const [index, seat] of members.entries()) {
+        seat.cells.push(...parts[index]!.tokens);
+        seat.at += parts[index]!.tokens.length;
+      }
+      const drawing = [...members.entries()].filter(([index]) => rows[index]!.length > 0);
+      await Promise.all(drawing.map(([index, seat]) => this.advance(seat, rows[index]!)));
+    } catch (cause) {
+      this.failGroup(key, cause);
+    }
+  }
+
+  private async decode(parts: readonly BatchPart[]): Promise<number[][]> {
+    const { context, threads } = this.options;
+    const tokens = parts.reduce((sum, part) => sum + part.tokens.length, 0);
+    // An answer's token costs less the more answers share the step; a prompt token costs about the same in any step.
+    const kind = tokens === parts.length ? `${tokens} answers` : "prompts";
+    return this.threadChoice.step(kind, threads(), tokens, (chosen) => {
+      context.setThreads(chosen);
+      return context.decode(parts);
+    });
+  }
+
+  /** Seats of a group that take part in its next step. */
+  private reading(key: AdapterKey): Seat[] {
+    return this.active().filter((seat) => seat.key === key && seat.source === null);
+  }
+
+  /** The group to run next: the current one while it is alone, and for up to `stepsPerTurn` steps while others wait. */
+  private nextGroup(): AdapterKey {
+    const keys = [...new Set(this.active().map((seat) => seat.key))].sort();
+    if (keys.includes(this.group) && (keys.length === 1 || this.groupSteps < stepsPerTurn)) this.groupSteps++;
+    else {
+      this.group = keys.find((key) => key > this.group) ?? keys[0]!;
+      this.groupSteps = 1;
+    }
+    return this.group;
+  }
+
+  private async align(key: AdapterKey): Promise<void> {
+    const ids = this.reading(key).map((seat) => seat.id);
+    const isTaken = (id: number): boolean => this.seats[id]!.job !== null;
+    const around = movesToAlign(this.seats.length, ids, (id) => isTaken(id) || this.isKept(id));
+    // Overwriting a kept conversation costs one re-read of it; a batch in two pieces costs time at every step.
+    const moves = around.length > 0 ? around : movesToAlign(this.seats.length, ids, isTaken);
+    // A client often asks again as soon as it is answered and gets the free seat back, so a move is put off by one step.
+    this.apart = moves.length > 0 && !this.apart;
+    if (this.apart) return;
+    for (const [from, to] of moves) {
+      const [mover, other] = [this.seats[from]!, this.seats[to]!];
+      if (other.cells.length >= leastReuse) await this.options.parked?.keep(other, to);
+      await this.options.context.move(from, to);
+      other.cells = [];
+      [this.seats[from], this.seats[to]] = [other, mover];
+      [other.id, mover.id] = [from, to];
+    }
+  }
+
+  /**
+   * Tokens of each seat in this step: one for each answering seat, the rest of the budget for prompts in order of admission.
+   * The budget grows with the number of prompts being read: a single new prompt then hardly delays the answers, while many
+   * prompts waiting for their first token are not held up by a few answers.
+   */
+  private share(members: readonly Seat[]): Map<Seat, number> {
+    const { batch, prefill } = this.options;
+    const reading = members.filter((seat) => seat.pending.length - seat.at > 1).sort((a, b) => a.turn - b.turn);
+    const most = reading.length < members.length ? prefill * reading.length : batch;
+    let budget = Math.min(most, batch - members.length);
+    const sizes = new Map<Seat, number>(members.map((seat) => [seat, 1]));
+    let rows = scoredRows;
+    for (const seat of reading) {
+      const isScored = seat.job!.request.onPrompt !== undefined;
+      // Every seat gets at least one token, so that the sequence ids of the batch stay consecutive.
+      const size = Math.max(1, Math.min(seat.pending.length - seat.at, budget, isScored ? rows : budget));
+      sizes.set(seat, size);
+      budget -= size;
+      if (isScored) rows -= size;
+    }
+    return sizes;
+  }
+
+  /** Handles a seat's logits: records the prompt's log-probs if wanted, and draws a token once the prompt has been read. */
+  private async advance(seat: Seat, rows: readonly number[]): Promise<void> {
+    const { tokenizer, seatContext } = this.options;
+    const { sampler } = seat;
+    const job = seat.job!;
+    const { prompt, onPrompt, maxTokens } = job.request;
+    const read = seat.cells.length;
+    try {
+      if (onPrompt !== undefined && job.drawn === 0) {
+        await scorePrompt(job, prompt.slice(read - rows.length + 1, read + 1), rows, sampler);
+        if (read < prompt.length) return;
+        onPrompt(job.scored);
+        job.scored = [];
+      }
+      if (maxTokens === 0) return this.free(seat, "length");
+      const { token, ended } = await takeToken(job, rows.at(-1)!, sampler, tokenizer, read < seatContext);
+      seat.pending = [token];
+      seat.at = 0;
+      if (ended === null) job.notify();
+      else this.free(seat, ended);
+    } catch (cause) {
+      // Only this answer fails, for example when no token continues its grammar; the other seats of the step go on.
+      this.options.log("error", "draw_failed", { error: cause });
+      this.free(seat, new Failure("inference_failed", undefined, { cause }));
+    }
+  }
+
+  private failGroup(key: AdapterKey, cause: unknown): void {
+    this.options.log("error", "decode_failed", { key, error: cause });
+    for (const seat of this.active().filter((seat) => seat.key === key)) {
+      this.options.context.clear(seat.id);
+      seat.cells = [];
+      this.free(seat, new Failure("inference_failed", undefined, { cause }));
+    }
+  }
+}

@@ -1,0 +1,253 @@
+// Evaluation and scoring, which must give the same text and numbers whatever else the machine does. Greedy text depends on
+// the shape of the batch (measured), so this lane has its own context of exactly `width` sequences and decodes nothing else
+// in it. Prompts are read one at a time; every answering step has `width` rows, and the rows of finished items are idle. The
+// number of threads is the one that is fastest now: results do not depend on it, except in a step of one token (see
+// `decode`).
+
+import { createTextStream, type TextStream } from "../format/text-stream.ts";
+import type { EvaluatedAnswer, Tokenizer, TopLogits } from "../generator.ts";
+import type { BatchPart, NativeAdapter, NativeContext, NativeSampler } from "./binding.ts";
+import { logSumExp } from "./sampling.ts";
+import { commonPrefix } from "./seats.ts";
+import type { ThreadChoice } from "./thread-choice.ts";
+import type { Turns } from "./turns.ts";
+
+/** Maximum number of rows of logits per scoring step: with a large vocabulary a row is half a megabyte. */
+const scoredRows = 64;
+
+export interface FixedLaneOptions {
+  context: NativeContext;
+  tokenizer: Tokenizer;
+  turns: Turns;
+  width: number;
+  seatContext: number;
+  /** Maximum number of tokens per step. */
+  batch: number;
+  /** Threads of a step of one token, always the same. */
+  threads: number;
+  threadChoice: ThreadChoice;
+  /** Maximum number of threads now: fewer while a run holds some. */
+  threadsFree: () => number;
+}
+
+interface Row {
+  sequence: number;
+  /** Item's index in its group; null for padding. */
+  index: number | null;
+  position: number;
+  next: number;
+  answer: EvaluatedAnswer;
+  text: TextStream;
+  open: boolean;
+}
+
+export class FixedLane {
+  private readonly options: FixedLaneOptions;
+  private readonly samplers: NativeSampler[];
+
+  constructor(options: FixedLaneOptions) {
+    this.options = options;
+    this.samplers = Array.from({ length: options.width }, () => options.context.openSampler());
+  }
+
+  /** One call at a time. Rejects with the signal's reason when aborted. The caller must have checked the prompts. */
+  async evaluate(
+    adapter: NativeAdapter | null,
+    request: {
+      prompts: readonly (readonly number[])[];
+      maxTokens: number;
+      startAt: number;
+      signal: AbortSignal;
+      onItem: (index: number, answer: EvaluatedAnswer) => void;
+    },
+  ): Promise<void> {
+    const { width, turns, context } = this.options;
+    await turns.run(() => context.setAdapter(adapter));
+    // Group borders do not depend on `startAt`: a restart inside a group runs the whole group and reports the items from
+    // there on.
+    for (let first = request.startAt - (request.startAt % width); first < request.prompts.length; first += width) {
+      const rows = await this.group(request.prompts.slice(first, first + width), request.maxTokens, request.signal);
+      for (const row of rows)
+        if (row.index !== null && first + row.index >= request.startAt) request.onItem(first + row.index, row.answer);
+    }
+  }
+
+  /**
+   * ln p of each row's tokens from promptLength on, over the whole vocabulary. A prompt that consecutive rows share is read
+   * once. It is read in the same pieces either way, so the numbers are the same to the last bit.
+   */
+  async score(
+    adapter: NativeAdapter | null,
+    rows: readonly { tokens: readonly number[]; promptLength: number }[],
+    signal: AbortSignal,
+    onRow: (index: number) => void = () => {},
+  ): Promise<Float64Array[]> {
+    const { turns, context } = this.options;
+    await turns.run(() => context.setAdapter(adapter));
+    const scores: Float64Array[] = [];
+    let read: readonly number[] = [];
+    for (const [index, { tokens, promptLength }] of rows.entries()) {
+      // The last token of the prompt is read with the answer, because its logits are the first ones wanted.
+      const before = tokens.slice(0, promptLength - 1);
+      const isRead = before.length === read.length && commonPrefix(before, read) === read.length;
+      scores.push(await this.scoreRow(tokens, promptLength, isRead ? read.length : 0, signal));
+      read = before;
+      onRow(index);
+    }
+    return scores;
+  }
+
+  dispose(): void {
+    for (const sampler of this.samplers) sampler.dispose();
+  }
+
+  /**
+   * For a single token, the library splits the attention into one piece per thread and adds up the results. Such a step
+   * therefore always uses the same number of threads.
+   */
+  private decode(kind: "read" | "answers", parts: readonly BatchPart[]): Promise<number[][]> {
+    const { context, threads, threadChoice, threadsFree } = this.options;
+    const decodeWith = (count: number): Promise<number[][]> => {
+      context.setThreads(count);
+      return context.decode(parts);
+    };
+    const tokens = parts.reduce((sum, part) => sum + part.tokens.length, 0);
+    return tokens === 1 ? decodeWith(threads) : threadChoice.step(`lane ${kind}`, threadsFree(), tokens, decodeWith);
+  }
+
+  private async group(
+    prompts: readonly (readonly number[])[],
+    maxTokens: number,
+    signal: AbortSignal,
+  ): Promise<readonly Row[]> {
+    const { width, turns } = this.options;
+    const clock = { seconds: 0 };
+    const timed = (work: () => Promise<void>): Promise<void> =>
+      turns.run(async () => {
+        signal.throwIfAborted();
+        const start = performance.now();
+        await work();
+        clock.seconds += (performance.now() - start) / 1000;
+      });
+    const rows = Array.from({ length: width }, (_, sequence) => newRow(sequence, sequence < prompts.length));
+    for (const row of rows) if (row.index !== null) await this.read(row, prompts[row.index]!, maxTokens, clock, timed);
+    while (rows.some((row) => row.open)) await timed(() => this.step(rows, maxTokens, clock));
+    return rows;
+  }
+
+  private async read(
+    row: Row,
+    prompt: readonly number[],
+    maxTokens: number,
+    clock: { seconds: number },
+    timed: (work: () => Promise<void>) => Promise<void>,
+  ): Promise<void> {
+    const { context, batch } = this.options;
+    for (let at = 0; at < prompt.length; at += batch)
+      await timed(async () => {
+        if (at === 0) context.clear(row.sequence);
+        const tokens = prompt.slice(at, at + batch);
+        const last = at + tokens.length === prompt.length;
+        const part = { sequence: row.sequence, position: at, tokens, logitsAt: last ? [tokens.length - 1] : [] };
+        const [logits] = await this.decode("read", [part]);
+        row.position = at + tokens.length;
+        if (last) this.take(row, await this.samplers[row.sequence]!.top(logits![0]!), maxTokens, clock);
+      });
+  }
+
+  private async step(rows: readonly Row[], maxTokens: number, clock: { seconds: number }): Promise<void> {
+    const { context } = this.options;
+    const parts = rows.map((row) => {
+      if (row.open) return { sequence: row.sequence, position: row.position, tokens: [row.next], logitsAt: [0] };
+      // An idle row keeps the batch's shape: it decodes one token in an otherwise empty sequence.
+      context.clear(row.sequence);
+      return { sequence: row.sequence, position: 0, tokens: [0], logitsAt: [0] };
+    });
+    const logits = await this.decode("answers", parts);
+    const open = rows.filter((row) => row.open);
+    const tops = await Promise.all(open.map((row) => this.samplers[row.sequence]!.top(logits[row.sequence]![0]!)));
+    for (const [index, row] of open.entries()) {
+      row.position++;
+      this.take(row, tops[index]!, maxTokens, clock);
+    }
+  }
+
+  private take(row: Row, top: TopLogits, maxTokens: number, clock: { seconds: number }): void {
+    const { tokenizer, seatContext } = this.options;
+    const token = top.tokens[0]!;
+    const { answer } = row;
+    answer.tokens.push(token);
+    answer.steps.push({ logprob: top.logits[0]! - logSumExp(top.logits), top });
+    const ends = tokenizer.eog.has(token);
+    if (!ends) answer.text += row.text.push(tokenizer.bytesOf(token));
+    row.next = token;
+    row.open = !ends && answer.tokens.length < maxTokens && row.position < seatContext;
+    if (row.open) return;
+    answer.text += row.text.finish();
+    answer.finishReason = ends ? "stop" : "length";
+    answer.seconds = clock.seconds;
+  }
+
+  /** `kept`: number of cells kept from the row before. */
+  private async scoreRow(
+    tokens: readonly number[],
+    promptLength: number,
+    kept: number,
+    signal: AbortSignal,
+  ): Promise<Float64Array> {
+    const { context, turns, batch } = this.options;
+    const scores = new Float64Array(tokens.length - promptLength);
+    // The last token is never decoded: nothing follows it. Logits at position p give the probability of token p + 1.
+    const end = tokens.length - 1;
+    let at = await turns.run(() => {
+      if (kept > 0 && context.cut(0, kept)) return kept;
+      context.clear(0);
+      return 0;
+    });
+    while (at < end) {
+      const start = at;
+      const before = promptLength - 1 - start;
+      const size = Math.min(end - start, before > 0 ? Math.min(before, batch) : scoredRows);
+      await turns.run(async () => {
+        signal.throwIfAborted();
+        const wanted = before > 0 ? [] : Array.from({ length: size }, (_, offset) => offset);
+        const part = { sequence: 0, position: start, tokens: tokens.slice(start, start + size), logitsAt: wanted };
+        const [rows] = await this.decode("read", [part]);
+        await this.exactly(
+          rows!,
+          (offset) => tokens[start + offset + 1]!,
+          (offset, value) => {
+            scores[start + offset + 1 - promptLength] = value;
+          },
+        );
+      });
+      at += size;
+    }
+    return scores;
+  }
+
+  /** Divides the rows among the samplers, each of which handles one row at a time. */
+  private async exactly(
+    rows: readonly number[],
+    tokenOf: (offset: number) => number,
+    put: (offset: number, logprob: number) => void,
+  ): Promise<void> {
+    const one = async (sampler: NativeSampler, first: number): Promise<void> => {
+      for (let offset = first; offset < rows.length; offset += this.samplers.length)
+        put(offset, (await sampler.exact(rows[offset]!, tokenOf(offset))).logprob);
+    };
+    await Promise.all(this.samplers.map(one));
+  }
+}
+
+function newRow(sequence: number, used: boolean): Row {
+  return {
+    sequence,
+    index: used ? sequence : null,
+    position: 0,
+    next: 0,
+    answer: { text: "", tokens: [], steps: [], finishReason: "length", seconds: 0 },
+    text: createTextStream([]),
+    open: used,
+  };
+}
