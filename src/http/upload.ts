@@ -110,7 +110,7 @@ class Upload {
     } catch (error) {
       throw new Failure("bad_request", "The multipart header is not readable", { cause: error });
     }
-    const tooMany = refuse(() => new Failure("too_large", `More than ${files} files at once`));
+    const tooMany = refuse(() => tooManyFiles(files));
     return parser
       .on("file", (field, content, info) => this.#take(field, content, info))
       .on("field", (name) => this.#fail(invalid(["body", name.slice(0, 100)], "unknown field", "extra_forbidden")))
@@ -129,7 +129,7 @@ class Upload {
     }
     if (this.#files.length === this.#limits.files) {
       content.resume();
-      this.#fail(new Failure("too_large", `More than ${this.#limits.files} files at once`));
+      this.#fail(tooManyFiles(this.#limits.files));
       return;
     }
     const file: UploadedFile = {
@@ -157,7 +157,7 @@ class Upload {
     let over = false;
     content.on("limit", () => {
       over = true;
-      this.#fail(new Failure("too_large", `A file is larger than ${this.#limits.fileBytes} bytes`));
+      this.#fail(fileTooLarge(this.#limits.fileBytes));
     });
     const out = createWriteStream(file.path, { flags: "wx", mode: 0o600 });
     const closed = new Promise<void>((resolve) => out.once("close", () => resolve()));
@@ -166,6 +166,12 @@ class Upload {
     if (!over) file.sha256 = hash.digest("hex");
   }
 }
+
+const fileTooLarge = (most: number): Failure =>
+  new Failure("too_large", `A file is larger than ${most} bytes, the limit that PLUMBLINE_UPLOAD_BYTES sets`);
+
+const tooManyFiles = (most: number): Failure =>
+  new Failure("too_large", `An upload has more than ${most} files, the limit that PLUMBLINE_UPLOAD_FILES sets`);
 
 const malformed = (error: unknown): Failure =>
   new Failure("validation", "body: is not a sound multipart body", {
