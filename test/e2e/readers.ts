@@ -51,6 +51,8 @@ interface Key {
   planted: number[];
 }
 
+/** Passages that a reader sees beside a question that the documents are said not to answer. */
+const looked = 3;
 /** One in so many of what readers see is planted. */
 const plantedEvery = 10;
 
@@ -102,9 +104,6 @@ async function questions(): Promise<void> {
     values.out,
   );
 }
-
-/** Passages that a reader sees beside a question that the documents are said not to answer. */
-const looked = 3;
 
 async function items(): Promise<void> {
   if (values.items === undefined || values.documents === undefined || values.out === undefined)
@@ -197,7 +196,9 @@ function passagesFor(documents: readonly SnapshotDocument[]): (row: Row) => Pass
 }
 
 function otherAnswer({ answer, kind }: Row, rows: readonly Row[], random: () => number): string {
-  const others = rows.filter((one) => one.kind === kind && normalised(one.answer) !== normalised(answer));
+  const unlike = rows.filter((one) => normalised(one.answer) !== normalised(answer));
+  const alike = unlike.filter((one) => one.kind === kind);
+  const others = alike.length > 0 ? alike : unlike;
   return others[Math.floor(random() * others.length)]!.answer;
 }
 
