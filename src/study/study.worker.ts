@@ -8,7 +8,7 @@ import { type SupportReference, supportReference } from "../confidence/support.t
 import type { SnapshotDocument } from "../contract/run-folder.ts";
 import { headingOf } from "./heading.ts";
 import { type CandidateTask, candidatesOf, type ItemCandidate } from "./items/candidates.ts";
-import { type ItemPlan, planOf } from "./items/plan.ts";
+import { type ItemPlan, inUsualLanguage, planOf } from "./items/plan.ts";
 import { type Overlap, overlapOf, type QuestionMarks } from "./leakage.ts";
 import { lexiconOf } from "./lexicon.ts";
 import { type Passage, passagesOf, statementsOf } from "./passages.ts";
@@ -46,6 +46,21 @@ export function passagesFor({
     const [found] = search(question);
     return found === undefined ? null : `${headingOf(found)}\n${found.text}`;
   });
+}
+
+/** Maximum passages that are searched for an answer. */
+const mostFound = 4;
+
+/** For each question, the passages that a search by its words finds, best first. */
+export function search({
+  documents,
+  questions,
+}: {
+  documents: readonly SnapshotDocument[];
+  questions: readonly string[];
+}): Passage[][] {
+  const lexicon = lexiconOf(inUsualLanguage(passagesOf(documents)));
+  return questions.map((question) => lexicon.search(question).slice(0, mostFound));
 }
 
 export const forecast = (task: {

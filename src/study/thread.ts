@@ -12,6 +12,7 @@ export interface StudyThread {
   overlap(task: Parameters<Work["overlap"]>[0]): Promise<ReturnType<Work["overlap"]>>;
   passages(task: Parameters<Work["passages"]>[0]): Promise<ReturnType<Work["passages"]>>;
   passagesFor(task: Parameters<Work["passagesFor"]>[0]): Promise<ReturnType<Work["passagesFor"]>>;
+  search(task: Parameters<Work["search"]>[0]): Promise<ReturnType<Work["search"]>>;
   forecast(task: Parameters<Work["forecast"]>[0]): Promise<ReturnType<Work["forecast"]>>;
   references(task: Parameters<Work["references"]>[0]): Promise<ReturnType<Work["references"]>>;
   plan(task: Parameters<Work["plan"]>[0]): Promise<ReturnType<Work["plan"]>>;
@@ -41,6 +42,7 @@ export function openStudyThread(signal: AbortSignal): StudyThread {
     overlap: (task) => pool.run(task, { name: "overlap", signal }),
     passages: (task) => pool.run(task, { name: "passages", signal }),
     passagesFor: (task) => pool.run(task, { name: "passagesFor", signal }),
+    search: (task) => pool.run(task, { name: "search", signal }),
     forecast: (task) => pool.run(task, { name: "forecast", signal }),
     references: (task) => pool.run(task, { name: "references", signal }),
     plan: (task) => pool.run(task, { name: "plan", signal }),

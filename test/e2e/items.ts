@@ -11,9 +11,11 @@ import { setTimeout as delay } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { sha256 } from "../../src/base/files.ts";
 import type { Item } from "../../src/catalog/benchmarks.ts";
-import { chatWriter } from "../../src/domain/benchmarks/create/writing.ts";
+import { chatWriter, isToSearch } from "../../src/domain/benchmarks/create/writing.ts";
 import { planOf } from "../../src/study/items/plan.ts";
+import { shownTo } from "../../src/study/items/written.ts";
 import { type Passage, passagesOf } from "../../src/study/passages.ts";
+import { search } from "../../src/study/study.worker.ts";
 import { type TestHouse, testHouse } from "../helpers/house.ts";
 import { readFolder } from "./prove/material.ts";
 import { recordedModel, serveChat } from "./prove/teacher.ts";
@@ -66,11 +68,26 @@ async function asks(): Promise<void> {
     missing.add(prompt);
     throw never;
   });
-  const plans = planOf(await readFolder(corpus), { seed, wanted });
-  for (const plan of plans)
-    await writer.write([plan]).catch((error: unknown) => {
+  const documents = await readFolder(corpus);
+  const plans = planOf(documents, { seed, wanted });
+  const unlessMissing = async <T>(what: Promise<T>): Promise<T | null> =>
+    what.catch((error: unknown) => {
       if (error !== never) throw error;
+      return null;
     });
+  for (const plan of plans) {
+    const [items] = (await unlessMissing(writer.write([plan]))) ?? [[]];
+    for (const item of items!.filter(isToSearch)) {
+      const [found] = search({ documents, questions: [item.question] });
+      const shown = new Set(shownTo(plan).map(({ text }) => text));
+      await unlessMissing(
+        writer.search(
+          item,
+          found!.filter(({ text }) => !shown.has(text)),
+        ),
+      );
+    }
+  }
   const lines = [...missing].map((prompt, number) => JSON.stringify({ number, prompt }));
   writeFileSync(required("out"), lines.map((line) => `${line}\n`).join(""));
   process.stdout.write(`${plans.length} passages, ${missing.size} prompts to answer\n`);

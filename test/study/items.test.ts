@@ -2,7 +2,7 @@
 // is known by reading them.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { chatWriter } from "../../src/domain/benchmarks/create/writing.ts";
+import { chatWriter, isToSearch } from "../../src/domain/benchmarks/create/writing.ts";
 import { candidatesOf, type ItemCandidate, type WrittenOf } from "../../src/study/items/candidates.ts";
 import { type ItemPlan, planOf } from "../../src/study/items/plan.ts";
 import { readAnswers, readQuiz, type Verified } from "../../src/study/items/written.ts";
@@ -256,6 +256,23 @@ test("a chat model writes, and in messages without its answers reads: a question
   );
   assert.equal(asked.length, 4);
   for (const message of asked.slice(1)) assert.ok(!message.includes('"Ada Lund"'), "the reader is not told the answer");
+});
+
+test("an unanswerable question is dropped where a passage that a search finds answers it", async () => {
+  const item = { kind: "unanswerable", question: "What did Ada Lund pay?", answer: "", verified: true } as const;
+  const [elsewhere] = passagesOf([documentOf("Ada Lund paid 900 crowns.", "text/plain")]);
+  const [other] = passagesOf([documentOf("The mill has a bell.", "text/plain")]);
+  const reader = chatWriter(async (content) =>
+    JSON.stringify({ number: 1, answer: content.includes("900 crowns") ? "900 crowns" : null }),
+  );
+  assert.equal(isToSearch(item), true);
+  const [told, untold, unfound] = [
+    await reader.search(item, [elsewhere!]),
+    await reader.search(item, [other!]),
+    await reader.search(item, []),
+  ];
+  assert.deepEqual([told.verified, untold.verified, unfound.verified], [false, true, true]);
+  assert.deepEqual([told, untold, unfound].map(isToSearch), [false, false, false]);
 });
 
 test("what was written is cited where it stands, asked for once an answer, and declined in the passage's language", () => {

@@ -19,6 +19,8 @@ export interface Written {
 /** A question, and whether a reader who saw only the passages gave the same answer. */
 export interface Verified extends Written {
   verified: boolean;
+  /** Of an unanswerable question: whether other passages were searched for an answer. */
+  searched?: boolean;
 }
 
 /** Maximum questions read for a passage. */

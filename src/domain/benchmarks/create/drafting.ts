@@ -5,12 +5,12 @@ import type { SnapshotDocument } from "../../../contract/run-folder.ts";
 import type { Claim } from "../../../jobs/queue.ts";
 import type { WrittenOf } from "../../../study/items/candidates.ts";
 import type { ItemPlan } from "../../../study/items/plan.ts";
-import type { Verified } from "../../../study/items/written.ts";
+import { shownTo, type Verified } from "../../../study/items/written.ts";
 import { openStudyThread, type StudyThread } from "../../../study/thread.ts";
 import type { DraftRow } from "../store.ts";
 import { type Draft, type GateCount, passGates, withoutParaphrases } from "./gates.ts";
 import { type Gates, isStopping, type MakeParts, markOf, settingsOf, takenOver } from "./parts.ts";
-import { chatWriter, type ItemWriter } from "./writing.ts";
+import { chatWriter, type ItemWriter, isToSearch } from "./writing.ts";
 
 const noGates = JSON.stringify({ gates: [], categories: {} } satisfies Gates);
 
@@ -61,7 +61,10 @@ async function withDocuments(
  */
 const enough = 1.5;
 
-/** Writes questions until there are enough verified passages or no plan is left, then applies the gates. */
+/**
+ * Writes questions until there are enough verified passages or no plan is left, has unanswerable ones searched for in
+ * other passages, then applies the gates.
+ */
 export async function phrase(parts: MakeParts, claim: Claim, draft: DraftRow, signal: AbortSignal): Promise<void> {
   const { rows } = parts;
   const { wanted } = settingsOf(draft);
@@ -85,13 +88,29 @@ export async function phrase(parts: MakeParts, claim: Claim, draft: DraftRow, si
     keepWritten(parts, claim, draft, first, items, seconds);
     written.push(...items);
   }
-  const said = written.map((items, at): WrittenOf => {
-    const { passage, near } = planOf(at);
-    return { passage: passage.id, near: near?.id ?? null, items };
+  await withDocuments(parts, draft, signal, async (documents, thread) => {
+    const open = written.flatMap((items, at) => items.filter(isToSearch).map((item) => ({ at, item })));
+    const questions = open.map(({ item }) => item.question);
+    const found = open.length > 0 ? await thread.search({ documents, questions }) : [];
+    for (const [index, { at, item }] of open.entries()) {
+      signal.throwIfAborted();
+      if (writer === null || isStopping(parts, claim)) return;
+      const since = parts.clock.monotonicMs();
+      const shown = new Set(shownTo(planOf(at)).map(({ text }) => text));
+      const searched = await writer.search(
+        item,
+        found[index]!.filter(({ text }) => !shown.has(text)),
+      );
+      seconds += (parts.clock.monotonicMs() - since) / 1000;
+      written[at] = written[at]!.map((one) => (one === item ? searched : one));
+      keepWritten(parts, claim, draft, at, [written[at]], seconds);
+    }
+    const said = written.map((items, at): WrittenOf => {
+      const { passage, near } = planOf(at);
+      return { passage: passage.id, near: near?.id ?? null, items };
+    });
+    await settle(parts, claim, draft, { documents, written: said, thread }, signal);
   });
-  await withDocuments(parts, draft, signal, (documents, thread) =>
-    settle(parts, claim, draft, { documents, written: said, thread }, signal),
-  );
 }
 
 function keepWritten(

@@ -17,13 +17,23 @@ export interface ItemWriter {
   /** Number of plans that are written for between two writes to the store. */
   together: number;
   write(plans: readonly ItemPlan[]): Promise<Verified[][]>;
+  /** An unanswerable question, verified only if these passages, which were not shown before, do not answer it either. */
+  search(item: Verified, passages: readonly Passage[]): Promise<Verified>;
 }
 
 /** A writer that asks a chat model. `say` throws if the model cannot answer. */
 export const chatWriter = (say: (content: string) => Promise<string>): ItemWriter => ({
   together: 1,
   write: (plans) => Promise.all(plans.map((plan) => writeOne(plan, say))),
+  async search(item, passages) {
+    const [answer] = passages.length === 0 ? [null] : await answered([item], passages, say);
+    return { ...item, verified: item.verified && isSameReading(answer, item), searched: true };
+  },
 });
+
+/** Whether other passages are still to be searched for an answer. */
+export const isToSearch = ({ kind, verified, searched }: Verified): boolean =>
+  kind === "unanswerable" && verified && searched !== true;
 
 async function writeOne(plan: ItemPlan, say: (content: string) => Promise<string>): Promise<Verified[]> {
   const written = readQuiz(await say(quizPrompt(plan)), plan);
