@@ -72,7 +72,7 @@ describe("the console", { skip: withoutBrowser }, () => {
     await signIn(page, key);
     await page.reload();
     await page.getByRole("heading", { name: "Home" }).waitFor();
-    await page.getByRole("button", { name: "Forget key" }).click();
+    await page.getByRole("button", { name: "Sign out" }).click();
     await page.getByLabel("API key").waitFor();
     assert.equal(await page.evaluate(() => sessionStorage.length), 0);
     assert.deepEqual(wrong, []);
@@ -110,8 +110,8 @@ describe("the console", { skip: withoutBrowser }, () => {
     };
     for (const [name, text] of Object.entries(files)) writeFileSync(join(data, name), text);
     await page.locator("input[type=file]").setInputFiles(Object.keys(files).map((name) => join(data, name)));
-    await page.getByText("Refused").waitFor();
-    await page.getByText(/Request req_/).waitFor();
+    await page.getByText("refused", { exact: true }).waitFor();
+    await page.getByText(/Request id for support: req_/).waitFor();
     await page.getByRole("row", { name: /harbour/ }).waitFor();
     assert.equal(await page.getByRole("row").count(), 3);
     await picture(page, "documents-uploaded");

@@ -71,7 +71,7 @@ export function addEvent(log, event) {
 
 /** Mean of the losses so far, the older ones counting less, so that the trend can be seen. It leans on no first value, so it lies among the losses from the start. @param {number[]} losses */
 export function smoothed(losses) {
-	const keeps = 0.8;
+	const keeps = 0.7;
 	let sum = 0;
 	let weight = 0;
 	return losses.map((loss) => {

@@ -84,7 +84,7 @@ async function showNew({ place, signal }) {
 		h(
 			"div.columns",
 			section(t("benchmarks.make"), made),
-			section(t("benchmarks.upload"), ofFile, code(t("benchmarks.file.example"), t("benchmarks.file"))),
+			section(t("benchmarks.upload"), code(t("benchmarks.file.example"), t("benchmarks.file")), ofFile),
 		),
 	);
 }

@@ -48,7 +48,6 @@ const things = {
 	model: ["models", async (params) => (await callIfMay("models_get", { params }))?.model_name],
 	alignment: ["alignments", async (params) => (await callIfMay("alignments_status", { params }))?.name],
 	evaluation: ["evaluations", async (params) => (await callIfMay("evaluations_get", { params }))?.evaluation_name],
-	document: ["documents", async (params) => (await callIfMay("documents_get", { params }))?.name],
 	benchmark: [
 		"benchmarks",
 		async (params) => {

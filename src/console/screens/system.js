@@ -130,7 +130,7 @@ async function auditOf(view) {
 	let names = new Map();
 	const load = async (/** @type {object} */ query) => {
 		const { acts } = await call("audit_list", { query: { ...query } });
-		names = new Map([...(await keysIn(acts)), ...(await namesOf(acts.map((one) => one.subject)))]);
+		names = new Map([...(await namesOf(acts.map((one) => one.subject))), ...(await keysIn(acts))]);
 		return { rows: acts };
 	};
 	const { element } = await pagedTable(
@@ -238,15 +238,9 @@ async function stateOf(health, ready, memory, samples) {
 /** @param {string} state of a job */
 const jobState = (state) => word("status", state === "succeeded" ? "COMPLETED" : state.toUpperCase(), state);
 
-/** Who holds memory, with names in place of ids: `base:model_…`, `alignment alignment_…`. @param {string} holder */
-async function holderOf(holder) {
-	const [, kind = "", id = ""] = /^(\w+)[: ](.*)$/.exec(holder) ?? [];
-	return kind === "" ? holder : `${word("holder", kind)} ${await withNames(id)}`;
-}
-
 /** @param {Replies["system_memory"]} memory */
 async function memoryOf({ devices, threads, grants }) {
-	const held = await Promise.all(grants.map(async (one) => ({ ...one, holder: await holderOf(one.holder) })));
+	const held = await Promise.all(grants.map(async (one) => ({ ...one, holder: await withNames(one.holder) })));
 	return [
 		devices.map(({ device, total_bytes, free_bytes }) => {
 			const granted = total_bytes - free_bytes;
