@@ -83,6 +83,7 @@ describe("the console", { skip: withoutBrowser }, () => {
     light: {},
     dark: { colorScheme: "dark", locale: "de-DE" },
     narrow: { width: 360 },
+    "narrow-german": { width: 360, locale: "de-DE" },
   } as const))
     test(`every screen says what to do while there is nothing: ${name}`, async () => {
       const { page, wrong } = await openPage(browser, serving.address, view);
@@ -91,6 +92,9 @@ describe("the console", { skip: withoutBrowser }, () => {
         await visit(page, `#/${screen}`);
         assert.equal(await page.locator(".notice.bad").count(), 0, screen);
         assert.ok((await overflow(page)) <= 0, `${screen} scrolls sideways`);
+        assert.doesNotMatch((await page.locator("main").textContent())!, /`/, screen);
+        const bar = await page.locator(".bar").evaluate((one) => one.clientHeight);
+        assert.ok(bar < 85, `${screen}: the bar is ${bar} pixels high`);
         assert.deepEqual(await seriousFindings(page), [], screen);
         await picture(page, `${name}-${screen.replace("/", "-")}`);
       }

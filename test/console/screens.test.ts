@@ -70,6 +70,8 @@ describe("with work done", { skip: withoutBrowser }, () => {
         for (const one of await page.locator("main details").all())
           await one.evaluate((details) => details.setAttribute("open", ""));
         assert.ok((await overflow(page)) <= 0, `${screen} scrolls sideways`);
+        // The log tells paths, and paths have ids.
+        if (screen !== "system") assert.doesNotMatch(await proseOf(page), rawId, screen);
         assert.deepEqual(await seriousFindings(page), [], screen);
         await picture(page, `worked-${name}-${screen}`);
       }
@@ -86,6 +88,7 @@ describe("with work done", { skip: withoutBrowser }, () => {
     await page.getByText("The promotion was refused").waitFor();
     const lost = page.locator(".notice.bad .list > li");
     assert.ok((await lost.count()) > 5);
+    assert.match((await page.locator(".notice.bad").textContent())!, /Opening hours v1: .* against Harbour, second/);
     const first = (await lost.first().textContent())!;
     assert.match(first, /quay \d+ open/);
     assert.match(first, /Expected\d+ o'clock.*BeforeIt opens at \d+ o'clock.*NowIt does not say/);
@@ -121,6 +124,16 @@ describe("with work done", { skip: withoutBrowser }, () => {
     await page.context().close();
   });
 });
+
+const rawId = /\b(model|benchmark|alignment|evaluation|agent|key)_[a-z0-9]{12,}/;
+
+/** What stands on a screen, without what is set as code. */
+const proseOf = (page: Page): Promise<string> =>
+  page.locator("main").evaluate((main) => {
+    const copy = main.cloneNode(true) as HTMLElement;
+    for (const code of copy.querySelectorAll("code")) code.remove();
+    return copy.textContent!;
+  });
 
 /** How many pixels of a chart are painted. */
 const inkOf = (page: Page, at: number): Promise<number> =>

@@ -1,5 +1,6 @@
 // What forms let one choose from: models and benchmarks by their names, presets and upstreams of this appliance.
 import { alignedModels, baseModels, call, callAll, callIfMay, orNull } from "../api/client.js";
+import { session } from "../shell/session.js";
 import { empty, h, link, mainLink, optionsOf, t } from "../ui.js";
 
 /** @import { Field } from "../ui.js" */
@@ -57,10 +58,16 @@ const things = {
 	],
 };
 
+/** Names that were asked for with this key: screens that are drawn every few seconds ask once. @type {Map<string, string>} */
+const known = new Map();
+session.addEventListener("change", () => known.clear());
+
 /** The name of a thing by its id; undefined where it is gone, or is none that has a name. @param {string} id */
 export async function nameOf(id) {
 	const thing = things[id.split("_")[0] ?? ""];
-	return thing && ((await orNull(thing[1](id), 404)) ?? undefined);
+	const name = known.get(id) ?? (thing && (await orNull(thing[1](id), 404)));
+	if (name) known.set(id, name);
+	return name ?? undefined;
 }
 
 /** The names of several. @param {Iterable<string | null>} ids */

@@ -74,7 +74,7 @@ function scoresOf({ scores, compared_scores, splits }, [name = "", other = ""]) 
 			],
 			rows,
 		),
-		smallPrint(t("field.scale"), t("compare.note", { model: name, other }), t("evaluation.p.hint")),
+		smallPrint([t("field.scale"), t("compare.note", { model: name, other }), t("evaluation.p.hint")].join(" ")),
 	);
 }
 

@@ -88,7 +88,11 @@ async function basesOf(view, bases) {
 		[
 			[t("field.name"), (one) => link(`#/models/${one.model_id}`, one.model_name)],
 			[t("models.kind"), (one) => word("kind", one.kind)],
-			[t("models.parameters"), ({ parameters: n }) => (n < 1e6 ? n : t("models.million", { n: number(n / 1e6, n < 1e7 ? 1 : 0) })), "numeric"],
+			[
+				t("models.parameters"),
+				({ parameters: n }) => (n < 1e6 ? n : t("models.million", { n: number(n / 1e6, n < 1e7 ? 1 : 0) })),
+				"numeric",
+			],
 			[t("field.size"), (one) => bytes(one.bytes), "numeric"],
 			[t("models.memory"), (one) => bytes(one.memory_bytes), "numeric"],
 			[t("models.alignable"), alignable],
