@@ -640,7 +640,7 @@ export const en = {
 		supported: "The best passage of the documents holds {share} of the answer.",
 		example: "When does the harbour open?",
 		keys: "Ctrl+Enter asks.",
-		"temperature.hint": "0 to 2. At 0 it is always the most likely answer.",
+		"temperature.hint": "0 to 2. At 0 the answer is always the most likely one.",
 		nodrift: "Whether the question fits the documents was not measured: {why}.",
 	},
 	agents: {
