@@ -212,13 +212,22 @@ test("the console makes nothing of text but text, and keeps the key out of addre
   assert.deepEqual(broken, []);
 });
 
-test("no text in the console's modules spans lines or has a type in it: comments and indentation are taken off when they are served", () => {
+test("no text in the console's modules spans lines or has a type in it, and comments have lines of their own: they are taken off with the indentation when they are served", () => {
   const typesIn = (code: string): number => code.match(/\/\*\* @type/g)?.length ?? 0;
   const typed = consoleFiles.filter((file) => {
     const code = readFileSync(join(src, "console", file), "utf8");
     return typesIn(code) !== typesIn(code.replace(/"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|`[^`]*`/g, ""));
   });
   assert.deepEqual(typed, []);
+  const behindCode = consoleFiles.filter((file) =>
+    readFileSync(join(src, "console", file), "utf8")
+      .split("\n")
+      .some(
+        (line) =>
+          file.endsWith(".js") && /^\s*[^\s/*].*\/\//.test(line.replace(/"(?:[^"\\]|\\.)*"|'[^']*'|`[^`]*`|\\\//g, "")),
+      ),
+  );
+  assert.deepEqual(behindCode, []);
   const broken = consoleFiles.flatMap((file) =>
     readFileSync(join(src, "console", file), "utf8")
       .split("\n")

@@ -47,10 +47,10 @@ describe("with an aligned model", { skip: withoutBrowser }, () => {
     await picture(page, "model-refused");
     await page.getByLabel("Reason").fill("It was tried by hand");
     await page.getByRole("button", { name: "Promote" }).click();
-    await page.getByRole("listitem").getByText("Promoted on mine").waitFor();
+    await page.getByRole("listitem").getByText("Promoted to the channel mine.").waitFor();
     await page.getByRole("button", { name: "Roll back" }).click();
     await page.getByRole("dialog").getByRole("button", { name: "Roll back" }).click();
-    await page.getByText("Promoted on mine.").waitFor({ state: "detached" });
+    await page.getByRole("listitem").getByText("Promoted to the channel mine.").waitFor({ state: "detached" });
     assert.deepEqual(wrong, []);
     await page.context().close();
   });
@@ -71,9 +71,9 @@ describe("with an aligned model", { skip: withoutBrowser }, () => {
     assert.deepEqual(await seriousFindings(page), []);
     await picture(page, "agent");
     await visit(page, "#/keys");
-    await page.getByLabel("What it is for").fill("a script");
+    await page.getByLabel("Name", { exact: true }).fill("a script");
     // A key may ask models, and no more than is ticked.
-    await page.getByLabel("agents", { exact: true }).check();
+    await page.getByLabel(/^agents:/).check();
     await page.getByRole("button", { name: "Make the key" }).click();
     const key = await page.getByRole("dialog").locator("pre").textContent();
     assert.equal((await it.get("/api/v3/agents", { headers: { authorization: `Bearer ${key}` } })).status, 200);

@@ -72,7 +72,7 @@ describe("the console", { skip: withoutBrowser }, () => {
     await signIn(page, key);
     await page.reload();
     await page.getByRole("heading", { name: "Home" }).waitFor();
-    await page.getByRole("button", { name: "Forget key" }).click();
+    await page.getByRole("button", { name: "Sign out" }).click();
     await page.getByLabel("API key").waitFor();
     assert.equal(await page.evaluate(() => sessionStorage.length), 0);
     assert.deepEqual(wrong, []);
@@ -83,6 +83,7 @@ describe("the console", { skip: withoutBrowser }, () => {
     light: {},
     dark: { colorScheme: "dark", locale: "de-DE" },
     narrow: { width: 360 },
+    "narrow-german": { width: 360, locale: "de-DE" },
   } as const))
     test(`every screen says what to do while there is nothing: ${name}`, async () => {
       const { page, wrong } = await openPage(browser, serving.address, view);
@@ -91,6 +92,9 @@ describe("the console", { skip: withoutBrowser }, () => {
         await visit(page, `#/${screen}`);
         assert.equal(await page.locator(".notice.bad").count(), 0, screen);
         assert.ok((await overflow(page)) <= 0, `${screen} scrolls sideways`);
+        assert.doesNotMatch((await page.locator("main").textContent())!, /`/, screen);
+        const bar = await page.locator(".bar").evaluate((one) => one.clientHeight);
+        assert.ok(bar < 85, `${screen}: the bar is ${bar} pixels high`);
         assert.deepEqual(await seriousFindings(page), [], screen);
         await picture(page, `${name}-${screen.replace("/", "-")}`);
       }
@@ -110,8 +114,8 @@ describe("the console", { skip: withoutBrowser }, () => {
     };
     for (const [name, text] of Object.entries(files)) writeFileSync(join(data, name), text);
     await page.locator("input[type=file]").setInputFiles(Object.keys(files).map((name) => join(data, name)));
-    await page.getByText("Refused").waitFor();
-    await page.getByText(/Request req_/).waitFor();
+    await page.getByText("refused", { exact: true }).waitFor();
+    await page.getByText(/Request id for support: req_/).waitFor();
     await page.getByRole("row", { name: /harbour/ }).waitFor();
     assert.equal(await page.getByRole("row").count(), 3);
     await picture(page, "documents-uploaded");

@@ -36,7 +36,7 @@ try {
   const documents = readdirSync(join(demo, "documents")).map((name) => join(demo, "documents", name));
   await page.getByLabel("Choose files").setInputFiles(documents);
   for (let read = 0; read < documents.length; await page.waitForTimeout(200))
-    read = await page.getByRole("list", { name: "Uploads" }).getByText("Read", { exact: true }).count();
+    read = await page.getByRole("list", { name: "Uploads" }).getByText("read", { exact: true }).count();
   await screen("Benchmarks");
   await page.getByRole("link", { name: "New benchmark" }).click();
   await page.getByLabel("JSONL or CSV file").setInputFiles(join(demo, "benchmark.jsonl"));

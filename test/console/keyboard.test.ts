@@ -106,7 +106,7 @@ describe("the keyboard", { skip: withoutBrowser }, () => {
     await visit(page, "#/home");
     await page.keyboard.press("?");
     const dialog = page.getByRole("dialog", { name: "Keyboard" });
-    await dialog.getByText("Show these keys").waitFor();
+    await dialog.getByText("Show the shortcuts").waitFor();
     assert.deepEqual(await seriousFindings(page), []);
     await picture(page, "keyboard");
     await page.keyboard.press("Escape");
@@ -128,7 +128,7 @@ describe("the keyboard", { skip: withoutBrowser }, () => {
 
     await visit(page, "#/home");
     await page.keyboard.press("?");
-    await page.getByLabel("Keys without Ctrl are on").uncheck();
+    await page.getByLabel("Single-key shortcuts are on").uncheck();
     await page.keyboard.press("Escape");
     await page.keyboard.press("g");
     await page.keyboard.press("d");
@@ -136,18 +136,18 @@ describe("the keyboard", { skip: withoutBrowser }, () => {
     assert.equal(await page.getByRole("heading", { level: 1 }).textContent(), "Home");
     // The button in the bar still shows them.
     await page.getByRole("button", { name: "Keyboard" }).click();
-    await page.getByLabel("Keys without Ctrl are on").check();
+    await page.getByLabel("Single-key shortcuts are on").check();
     await page.keyboard.press("Escape");
-    await page.waitForFunction(() => document.activeElement?.textContent === "Keyboard");
+    await page.waitForFunction(() => document.activeElement?.textContent === "Keyboard shortcuts");
     assert.deepEqual(wrong, []);
   });
 
   test("a screen that is drawn anew leaves the focus where it is", async () => {
     await visit(page, "#/home");
-    await page.getByRole("link", { name: "Was it worth it?" }).first().focus();
+    await page.getByRole("link", { name: "Improve with Auto-align" }).first().focus();
     insertAlignment(it.store, "ada", it.baseId, "failed");
     await page.locator(".card", { hasText: "Needs attention" }).getByText("it", { exact: true }).waitFor();
-    assert.equal(await focused(page), "Was it worth it?");
+    assert.equal(await focused(page), "Improve with Auto-align");
     assert.deepEqual(wrong, []);
   });
 });

@@ -221,7 +221,7 @@ for (const n of [1, 2000])
         }
         // A document of a long list is found by its name.
         await show(page, "alignments/new");
-        await page.getByLabel("Search: Documents").fill("_2026 1999");
+        await page.getByLabel("Search Documents").fill("_2026 1999");
         assert.equal(await page.locator(".checks label.check:visible").count(), 1);
         await show(page, `benchmarks/${all.benchmarkId}`);
         await page.getByText("2,000 of 2,000").waitFor();

@@ -74,7 +74,7 @@ describe("a newcomer's tasks", { skip: withoutBrowser }, () => {
     await click(screen(page, "Benchmarks"));
     await click(page.getByRole("link", { name: "New benchmark" }));
     await page.getByLabel("Questions wanted").fill("5");
-    await click(page.getByRole("button", { name: "Make of documents" }));
+    await click(page.getByRole("button", { name: "Make from documents" }));
     await page.waitForURL(/#\/benchmarks\/benchmark_/);
   });
 
@@ -82,11 +82,11 @@ describe("a newcomer's tasks", { skip: withoutBrowser }, () => {
     await page.locator(".card", { hasText: "Running" }).getByText("9 minutes left").waitFor();
     await click(page.getByRole("link", { name: "Harbour, third" }));
     await page.getByText(/Step 40: loss 0\.\d+/).waitFor();
-    await page.getByText(/Step 40: 69\.0 \(48\.0–82\.0\) of 100 on 12 dev questions/).waitFor();
+    await page.getByText(/Step 40: 69\.0 \(48\.0 to 82\.0\) of 100 on 12 dev questions/).waitFor();
   });
 
   task("was the last alignment worth it?", async ({ page, click }) => {
-    await click(page.getByRole("link", { name: "Was it worth it?" }).first());
+    await click(page.locator(".card", { hasText: "Latest completed alignments" }).getByRole("link").first());
     await page.getByText("A gain of 38 points on the dev questions").waitFor();
   });
 
@@ -117,7 +117,7 @@ describe("a newcomer's tasks", { skip: withoutBrowser }, () => {
     await page.getByLabel("Question").fill("When does quay 3 open?");
     await click(page.getByRole("button", { name: "Ask", exact: true }));
     await page.getByRole("heading", { name: "Why this score" }).waitFor();
-    await page.getByText(/The least certain word is “.+”: the model gave it \d+%/).waitFor();
+    await page.getByText(/The least certain word is “.+”: the model gave it a probability of \d+%/).waitFor();
     await page.getByText("Calibrated on 400 graded answers").waitFor();
   });
 
@@ -125,7 +125,7 @@ describe("a newcomer's tasks", { skip: withoutBrowser }, () => {
     await click(screen(page, "Models"));
     await click(row(page, "Harbour, second").getByRole("link"));
     await page.getByLabel("Threshold", { exact: true }).fill("80");
-    await page.getByText(/From 80 on: \d+\.\d % of the answers are accepted, \d+\.\d % of them are wrong/).waitFor();
+    await page.getByText(/From 80 on: \d+\.\d% of the answers are accepted, \d+\.\d% of them are wrong/).waitFor();
   });
 
   task("put last week's model back", async ({ page, click }) => {
@@ -139,15 +139,15 @@ describe("a newcomer's tasks", { skip: withoutBrowser }, () => {
   task("take a bad question out of the benchmark", async ({ page, click }) => {
     await click(screen(page, "Benchmarks"));
     await click(row(page, "Opening hours").getByRole("link"));
-    await click(page.getByRole("button", { name: "Strike: 3", exact: true }));
-    await page.getByLabel("Why").fill("The rule was withdrawn");
-    await click(page.getByRole("dialog").getByRole("button", { name: "Strike" }));
+    await click(page.getByRole("button", { name: "Remove: 3", exact: true }));
+    await page.getByLabel("Reason").fill("The rule was withdrawn");
+    await click(page.getByRole("dialog").getByRole("button", { name: "Remove" }));
     await page.getByRole("heading", { name: /Opening hours.* v2/ }).waitFor();
   });
 
   task("give a colleague a key that may ask, and nothing else", async ({ page, click }) => {
     await click(screen(page, "Keys and usage"));
-    await page.getByLabel("Whose it is").fill("grace");
+    await page.getByRole("textbox", { name: "User" }).fill("grace");
     await click(page.getByRole("button", { name: "Make the key" }));
     const key = (await page.getByRole("dialog").locator("pre").textContent())!;
     const { body } = await it.call("keys.current", { key });
@@ -156,9 +156,9 @@ describe("a newcomer's tasks", { skip: withoutBrowser }, () => {
   });
 
   task("make the model better until it reaches 90", async ({ page, click }) => {
-    await click(page.getByRole("link", { name: "Make it better" }).nth(1));
+    await click(page.getByRole("link", { name: "Improve with Auto-align" }).nth(1));
     await page.getByLabel("Target score").fill("90");
-    await click(page.getByRole("button", { name: "Start" }));
+    await click(page.getByRole("button", { name: "Start auto-align" }));
     await page.getByText("The first decision is still to come").waitFor();
   });
 });

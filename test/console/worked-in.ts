@@ -284,7 +284,7 @@ type Next = ToldCard["next"];
 
 function cardOf(step: number, dev: number, hours: number, next: Next): ToldCard {
   const score = { score: dev, low: Math.max(0, dev - 12), high: Math.min(100, dev + 9), n: 12 };
-  const arms = ["supervised", "reinforcement", "distillation"];
+  const arms = ["supervised", "reinforce", "distil"];
   return {
     step,
     because: `The phase ${next.phase?.arm ?? "end"} promises the most points an hour of what is left.`,
@@ -293,7 +293,7 @@ function cardOf(step: number, dev: number, hours: number, next: Next): ToldCard 
       ...{ arm, steps: 60, gain: 9 - 3 * at - step, sd: 2.5, hours: 0.4 + 0.3 * at, risk: 0.05 * (at + 1) },
       bid: (9 - 3 * at - step) / (0.4 + 0.3 * at),
     })),
-    excluded: [{ arm: "preference", reason: "There are no pairs to prefer from" }],
+    excluded: [{ arm: "represent", reason: "The model has too few layers for it" }],
     best: { checkpoint: `phase-${step}`, dev: score, chance_of_target: Math.min(0.95, dev / 100) },
     hours: { spent: hours, left: 2 - hours },
     looks: [],
@@ -304,7 +304,7 @@ function cardOf(step: number, dev: number, hours: number, next: Next): ToldCard 
             ...{ checkpoint: `phase-${step}`, arm: arms[(step - 1) % 3]!, headroom: 30, dev: [dev - 6, dev] },
             ...{ difference: 6, low: 1.2, high: 10.4, chance_better: 0.97, forecast_error: -1.1, suites: [] },
           },
-    regressions: step === 2 ? [{ checkpoint: "phase-2", suite: "format", points: -3.4, cause: "long answers" }] : [],
+    regressions: step === 2 ? [{ checkpoint: "phase-2", suite: "format", points: -3.4, cause: "reinforce" }] : [],
     next,
   };
 }
@@ -322,8 +322,8 @@ function autoAlign(it: Scripted, alignmentId: string, benchmarkId: string): stri
   const at = new Date().toISOString();
   const cards = [
     cardOf(0, 58.3, 0, { kind: "phase", phase: { arm: "supervised" } }),
-    cardOf(1, 66.7, 0.42, { kind: "phase", phase: { arm: "reinforcement" } }),
-    cardOf(2, 75, 0.9, { kind: "phase", phase: { arm: "distillation" } }),
+    cardOf(1, 66.7, 0.42, { kind: "phase", phase: { arm: "reinforce" } }),
+    cardOf(2, 75, 0.9, { kind: "phase", phase: { arm: "distil" } }),
     cardOf(3, 83.3, 1.31, { kind: "look" }),
     cardOf(4, 83.3, 1.35, { kind: "end" }),
   ];

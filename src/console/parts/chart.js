@@ -1,7 +1,9 @@
 // Line charts on uPlot, which /console/uplot.js defines. The colours are the page's; what a chart shows is also said in words.
-import { t } from "../shell/language.js";
+import { number, range as rangeOf, t } from "../shell/language.js";
 import { currentTheme, theme } from "../shell/theme.js";
-import { h } from "./dom.js";
+import { fill, h } from "./dom.js";
+
+/** @import { Child } from "./dom.js" */
 
 /** @typedef {(number | null)[]} Points */
 /** @typedef {{ label: string, color: "accent" | "second" | "muted", dashed?: boolean, dots?: boolean, hidden?: boolean }} Line */
@@ -21,26 +23,54 @@ const palette = {
 
 /**
  * @param {string} name said to screen readers
- * @param {{ x: string, lines: Line[], band?: [upper: number, lower: number], height?: number, range?: [number, number] }} options
+ * @param {{ x: string, y: string, lines: Line[], band?: [upper: number, lower: number], height?: number, range?: [number, number] }} options `x` and `y` name the axes
  * @param {AbortSignal} signal ends it
  */
-export function lineChart(name, { x, lines, band, height = 220, range }, signal) {
+export function lineChart(name, { x, y, lines, band, height = 250, range }, signal) {
 	const place = h("div.chart-canvas", { "aria-hidden": "true" });
+	const legend = h("p.chart-legend", { "aria-hidden": "true" });
 	const caption = h("figcaption", name);
-	const figure = h("figure.chart", place, caption);
+	const figure = h("figure.chart", place, legend, caption);
 	/** @type {[number[], ...Points[]]} */
 	let data = [[], ...lines.map(() => [])];
 	/** @type {any} uPlot has no types for the global that its script defines. */
 	let plot = null;
 
+	/** The lines with their colours; with their values where the pointer is. @param {number | null} [at] */
+	function drawLegend(at) {
+		const colors = palette[currentTheme()];
+		const valueAt = (/** @type {number} */ line) => (at == null ? null : data[line + 1]?.[at]);
+		/** @param {string} kind @param {"borderColor" | "background"} property @param {string} color @param {Child} text */
+		const entry = (kind, property, color, text) => {
+			const mark = h("i", { class: kind });
+			mark.style[property] = color;
+			return h("span", mark, text);
+		};
+		const shown = lines.flatMap(({ label, color, dashed, hidden }, line) => {
+			const value = valueAt(line);
+			const text = value == null ? label : `${label} ${number(value, 2)}`;
+			return hidden ? [] : [entry(dashed ? "dashed" : "", "borderColor", colors[color], text)];
+		});
+		if (band) {
+			const [high, low] = band.map((series) => valueAt(series - 1));
+			shown.push(entry("band", "background", colors.band, [t("field.interval"), low != null && ` ${rangeOf(low, high)}`]));
+		}
+		fill(legend, at == null ? null : h("span", `${x} ${number(data[0][at], 2)}`), shown);
+	}
+
 	function draw() {
 		plot?.destroy();
 		const colors = palette[currentTheme()];
+		const font = "12px system-ui";
 		const axis = {
 			stroke: colors.text,
 			grid: { stroke: colors.grid, width: 1 },
 			ticks: { show: false },
-			font: "12px system-ui",
+			font,
+			labelFont: font,
+			labelSize: 20,
+			labelGap: 2,
+			values: (/** @type {unknown} */ _, /** @type {number[]} */ splits) => splits.map((value) => number(value, 3)),
 		};
 		const width = place.clientWidth || 320;
 		plot = new /** @type {any} */ (globalThis).uPlot(
@@ -48,16 +78,16 @@ export function lineChart(name, { x, lines, band, height = 220, range }, signal)
 				width,
 				height,
 				cursor: { y: false },
-				legend: { show: true },
+				legend: { show: false },
+				hooks: { setCursor: [(/** @type {any} */ of) => drawLegend(of.cursor.idx)] },
 				scales: { x: { time: false }, ...(range ? { y: { range } } : {}) },
 				axes: [
-					{ ...axis, size: 30 },
-					{ ...axis, size: 46 },
+					{ ...axis, label: x, size: 34, gap: 8 },
+					{ ...axis, label: y, size: 46 },
 				],
 				series: [
-					{ label: x },
-					...lines.map(({ label, color, dashed, dots, hidden }) => ({
-						label,
+					{},
+					...lines.map(({ color, dashed, dots, hidden }) => ({
 						stroke: hidden ? "transparent" : colors[color],
 						width: hidden ? 0 : 2,
 						dash: dashed ? [6, 4] : [],
@@ -70,6 +100,7 @@ export function lineChart(name, { x, lines, band, height = 220, range }, signal)
 			data,
 			place,
 		);
+		drawLegend();
 	}
 
 	const size = new ResizeObserver(() => {
@@ -99,13 +130,13 @@ export function lineChart(name, { x, lines, band, height = 220, range }, signal)
 /**
  * Scores with the band of their intervals, and other lines beside them.
  * @param {string} name
- * @param {{ x: string, label: string, others?: Line[] }} options
+ * @param {{ x: string, y?: string, label: string, others?: Line[] }} options
  * @param {AbortSignal} signal
  */
-export function scoreChart(name, { x, label, others = [] }, signal) {
-	const end = (/** @type {string} */ text) => /** @type {Line} */ ({ label: text, color: "muted", hidden: true });
-	const lines = [/** @type {Line} */ ({ label, color: "accent", dots: true }), end(t("field.low")), end(t("field.high")), ...others];
-	const chart = lineChart(name, { x, range: [0, 100], band: [3, 2], lines }, signal);
+export function scoreChart(name, { x, y = t("field.scored"), label, others = [] }, signal) {
+	const end = /** @type {Line} */ ({ label: "", color: "muted", hidden: true });
+	const lines = [/** @type {Line} */ ({ label, color: "accent", dots: true }), end, end, ...others];
+	const chart = lineChart(name, { x, y, range: [0, 100], band: [3, 2], lines }, signal);
 	return {
 		element: chart.element,
 		/** @param {number[]} at @param {Score[]} scores @param {string} words @param {...Points} more of the other lines */

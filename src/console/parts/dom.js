@@ -38,6 +38,9 @@ export function append(element, ...children) {
 		else if (child instanceof Node || typeof child === "string") element.append(child);
 }
 
+/** A text of ours in which code stands between backticks. @param {string} text */
+export const prose = (text) => text.split(/\x60/).map((part, at) => (at % 2 === 0 ? part : h("code.whole", part)));
+
 /** Replaces what is in an element. The focus stays on what is there again, so that a screen can be drawn anew while it is used. @param {Element} element @param {...Child} children */
 export function fill(element, ...children) {
 	const held = document.activeElement;

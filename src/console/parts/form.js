@@ -1,7 +1,7 @@
 // Forms: labelled fields, errors beside the field that they are about, one submission at a time.
 import { ApiError } from "../api/client.js";
 import { t, word } from "../shell/language.js";
-import { fill, h, newId } from "./dom.js";
+import { fill, h, newId, prose } from "./dom.js";
 import { failure } from "./states.js";
 
 /** @import { Child } from "./dom.js" */
@@ -13,7 +13,7 @@ import { failure } from "./states.js";
  * @property {string} [hint]
  * @property {string | number | boolean | null} [value]
  * @property {boolean} [required]
- * @property {{ value: string, text: string, chosen?: boolean }[]} [options]
+ * @property {{ value: string, text: string, group?: string, chosen?: boolean }[]} [options] those of one group stand together under its name
  * @property {Record<string, string | number | boolean>} [more] attributes
  */
 /** @typedef {Record<string, string | number | boolean | string[] | File[] | undefined>} Values */
@@ -61,7 +61,7 @@ function control(field) {
 	const error = h("p.field-error", { id: `${id}-error`, "aria-live": "polite" });
 	const about = [hint && `${id}-hint`, `${id}-error`].filter(Boolean).join(" ");
 	const shared = { id, name, required, "aria-describedby": about, ...more };
-	const hintLine = hint && h("p.hint", { id: `${id}-hint` }, hint);
+	const hintLine = hint && h("p.hint", { id: `${id}-hint` }, prose(hint));
 	if (type === "checks") return checks(field, error, hintLine);
 	if (type === "checkbox") {
 		const input = h("input", { ...shared, type, checked: value === true });
@@ -69,7 +69,16 @@ function control(field) {
 		return { row, error, read: () => input.checked };
 	}
 	const input = inputOf(type, { ...shared, value }, options ?? []);
-	const row = h("div.field", h("label", { for: id }, label), input, hintLine, error);
+	const chosen = h("span.small");
+	input.addEventListener("change", () => {
+		if (input instanceof HTMLInputElement)
+			fill(
+				chosen,
+				[...(input.files ?? [])].map((file) => ` ${file.name}`),
+			);
+	});
+	const shown = type === "file" ? [filePick(/** @type {HTMLInputElement} */ (input), t("field.file")), chosen] : input;
+	const row = h("div.field", h("label", { for: id }, label), shown, hintLine, error);
 	const read = () => {
 		if (type === "file") {
 			const { files } = /** @type {HTMLInputElement} */ (input);
@@ -87,9 +96,15 @@ function inputOf(type, props, options) {
 	if (type === "textarea") return h("textarea", { rows: 3, ...props });
 	if (type !== "select") return h("input", { autocomplete: "off", ...props, type });
 	const { value, ...rest } = props;
-	const made = options.map((one) => h("option", { value: one.value, selected: one.chosen === true || one.value === value }, one.text));
+	const made = [...Map.groupBy(options, ({ group }) => group)].map(([group, members]) => {
+		const all = members.map((one) => h("option", { value: one.value, selected: one.chosen === true || one.value === value }, one.text));
+		return group ? h("optgroup", { label: group }, all) : all;
+	});
 	return h("select", rest, made);
 }
+
+/** A button over a file input, as the browser's own speaks the browser's language. @param {HTMLInputElement} input @param {string} text @param {string} [kind] */
+export const filePick = (input, text, kind = "") => h("span", { class: `button pick ${kind}` }, text, input);
 
 /** Options of words of the API, as their texts in `group`. @param {readonly string[]} values @param {Parameters<typeof word>[0]} group */
 export const optionsOf = (values, group) => values.map((value) => ({ value, text: word(group, value) }));
@@ -101,13 +116,21 @@ const searchedFrom = 20;
 function checks({ name, label, options = [] }, error, hintLine) {
 	const boxes = options.map(({ value, text, chosen }) => {
 		const input = h("input", { type: "checkbox", name, value, checked: chosen !== false });
-		return { input, row: h("label.check", input, " ", text) };
+		return { input, row: h("label.check", input, text) };
 	});
-	const all = h("input", { type: "checkbox", checked: boxes.every(({ input }) => input.checked), "aria-label": label });
+	const all = h("input", { type: "checkbox" });
+	const draw = () => {
+		const n = boxes.filter(({ input }) => input.checked).length;
+		all.checked = n === boxes.length;
+		all.indeterminate = n > 0 && n < boxes.length;
+	};
+	draw();
 	all.addEventListener("change", () => {
 		for (const { input, row } of boxes) if (!row.hidden) input.checked = all.checked;
+		draw();
 	});
-	const find = `${t("filter.search")}: ${label}`;
+	for (const { input } of boxes) input.addEventListener("change", draw);
+	const find = t("filter.find", { what: label });
 	const search = h("input", { type: "search", autocomplete: "off", "aria-label": find, placeholder: find });
 	search.addEventListener("input", () => {
 		const wanted = search.value.trim().toLowerCase();
@@ -115,7 +138,8 @@ function checks({ name, label, options = [] }, error, hintLine) {
 	});
 	const row = h(
 		"fieldset.field",
-		h("legend", options.length > 3 && all, ` ${label}`),
+		h("legend", label),
+		options.length > 3 && h("label.check", all, t("filter.all")),
 		options.length > searchedFrom && search,
 		h(
 			"div.checks",

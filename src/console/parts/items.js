@@ -60,4 +60,11 @@ export const itemHead = (kind, text, { sample_num, instruction }) =>
 	h("p", badge(kind, text), " ", h("strong", `${sample_num}. ${instruction}`));
 
 /** Small print: what there is of these, with dots between. @param {...Child} parts */
-export const smallPrint = (...parts) => h("p.small", parts.filter(Boolean).join(" · "));
+export const smallPrint = (...parts) => {
+	const [first, ...rest] = parts.filter(Boolean);
+	return h(
+		"p.small",
+		first,
+		rest.map((part) => [" · ", part]),
+	);
+};

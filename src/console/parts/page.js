@@ -53,9 +53,6 @@ export const link = (href, ...children) => h("a", { href }, children);
 /** A link to the main act of a screen; the key n follows it. @param {string} href @param {string} text */
 export const mainLink = (href, text) => h("a", { href, class: "button primary" }, text);
 
-/** "Open" as a link, or a dash where there is nothing. @param {string | false | null | undefined | ""} href */
-export const openLink = (href) => (href ? link(href, t("action.open")) : "–");
-
 /** A state of the API as a badge. @param {string} state */
 export const statusBadge = (state) => badge(state, word("status", state));
 

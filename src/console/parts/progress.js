@@ -20,7 +20,7 @@ export const bar = (label, share) =>
 export function detailText(detail) {
 	if (!detail) return "";
 	const { phase, done, total, unit, seconds_left } = detail;
-	const counted = total === null ? `${number(done)} ${unit}` : `${number(done)} / ${number(total)} ${unit}`;
+	const counted = `${total === null ? number(done) : `${number(done)} / ${number(total)}`} ${word("unit", unit)}`;
 	const left = seconds_left === null ? "" : ` · ${t("progress.left", { time: duration(seconds_left) })}`;
 	return `${word("phase", phase)}: ${counted}${left}`;
 }

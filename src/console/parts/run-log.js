@@ -69,11 +69,14 @@ export function addEvent(log, event) {
 	if (told.has(kind)) log.notes.push({ at, kind, phase, message: message ?? "" });
 }
 
-/** Mean of the losses so far, the older ones counting less, so that the trend can be seen. @param {number[]} losses */
+/** Mean of the losses so far, the older ones counting less, so that the trend can be seen. It leans on no first value, so it lies among the losses from the start. @param {number[]} losses */
 export function smoothed(losses) {
-	let mean = losses[0] ?? 0;
+	const keeps = 0.7;
+	let sum = 0;
+	let weight = 0;
 	return losses.map((loss) => {
-		mean = 0.9 * mean + 0.1 * loss;
-		return mean;
+		sum = keeps * sum + loss;
+		weight = keeps * weight + 1;
+		return sum / weight;
 	});
 }

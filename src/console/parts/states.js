@@ -1,7 +1,7 @@
 // What a screen shows in place of its content: that it loads, that there is nothing yet, that something failed.
 import { ApiError } from "../api/client.js";
 import { t } from "../shell/language.js";
-import { h } from "./dom.js";
+import { h, prose } from "./dom.js";
 
 /** @import { Child } from "./dom.js" */
 
@@ -9,11 +9,14 @@ export const loading = () => h("p.loading", { role: "status" }, t("state.loading
 
 /** Says what to do where there is nothing yet. @param {string} title @param {string} hint @param {...Child} actions */
 export const empty = (title, hint, ...actions) =>
-	h("div.empty", h("p.empty-title", title), h("p", hint), actions.length > 0 && h("p.actions", actions));
+	h("div.empty", h("p.empty-title", title), h("p", prose(hint)), actions.some(Boolean) && h("p.actions", actions));
 
 /** @param {unknown} error */
 export const messageOf = (error) =>
 	error instanceof ApiError || !(error instanceof TypeError) ? String(/** @type {Error} */ (error).message) : t("state.unreachable");
+
+/** The id by which the appliance's log knows a request. @param {string | undefined} id */
+export const requestOf = (id) => id && h("p.small", `${t("state.request")} `, h("code", id));
 
 /** An error with its hint and request id. @param {unknown} error @param {() => void} [retry] */
 export function failure(error, retry) {
@@ -22,8 +25,8 @@ export function failure(error, retry) {
 		"div.notice.bad",
 		{ role: "alert" },
 		h("p", h("strong", messageOf(error))),
-		h("p", known?.hint || (known ? "" : t("state.unreachable.hint"))),
-		known?.requestId && h("p.small", `${t("state.request")} `, h("code", known.requestId)),
+		h("p", prose(known?.hint || (known ? "" : t("state.unreachable.hint")))),
+		requestOf(known?.requestId),
 		retry && h("p", h("button", { type: "button", onclick: retry }, t("action.retry"))),
 	);
 }
@@ -33,7 +36,7 @@ export const notice = (kind, ...children) =>
 	h(
 		"div",
 		{ class: `notice ${kind}`, role: kind === "bad" ? "alert" : "status" },
-		children.map((child) => (typeof child === "string" ? h("p", child) : child)),
+		children.map((child) => (typeof child === "string" ? h("p", prose(child)) : child)),
 	);
 
 /** Reads a short message to everyone: shown for a while, and spoken by screen readers. @param {string} text */
@@ -52,7 +55,7 @@ export function badge(state, text = state) {
 /** @type {Record<string, string>} */
 const kinds = {
 	...{ COMPLETED: "good", READY: "good", DEPLOYED: "good", REACHED: "good", ACTIVE: "good", gain: "good", ok: "good" },
-	...{ gained: "good", FAILED: "bad", lost: "bad", no_gain: "bad", degraded: "bad" },
+	...{ live: "good", gained: "good", FAILED: "bad", lost: "bad", no_gain: "bad", degraded: "bad" },
 	...{
 		STOPPED: "warn",
 		warn: "warn",

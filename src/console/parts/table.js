@@ -8,7 +8,7 @@ import { empty } from "./states.js";
 /** @import { View } from "../shell/router.js" */
 /**
  * @template T
- * @typedef {[head: string, cell: (row: T) => Child, kind?: "numeric"]} Column numbers are numeric by themselves
+ * @typedef {[head: string, cell: (row: T) => Child, kind?: "numeric" | "numeric name" | "when"]} Column numbers are numeric by themselves; "name": of a length that nobody knows; "when": a date and a time
  */
 /**
  * Rows from `offset` on, at most `limit`; the total where it is known.

@@ -24,7 +24,7 @@ import {
 	when,
 	word,
 } from "../ui.js";
-import { modelOptions } from "./choices.js";
+import { modelOptions, noModel } from "./choices.js";
 
 /** @import { Replies } from "../api/types.d.ts" */
 /** @import { Field } from "../ui.js" */
@@ -43,7 +43,7 @@ export async function show(view) {
 			[t("field.status"), (one) => statusBadge(one.status)],
 			[t("field.model"), (one) => link(`#/models/${one.base_model}`, one.base_model_name)],
 			[t("agents.answers"), (one) => one.usage_count],
-			[t("agents.used"), (one) => when(one.last_used)],
+			[t("agents.used"), (one) => when(one.last_used, "short", t("state.never")), "when"],
 		],
 		async (query) => ({ rows: (await call("agents_list", { query })).data }),
 		{ actions: () => [mainLink("#/agents/new", t("agents.new"))] },
@@ -57,15 +57,22 @@ async function fieldsOf(agent) {
 	return [
 		{ name: "name", label: t("field.name"), required: true, value: agent?.name ?? "", more: { maxlength: 200 } },
 		{ name: "base_model", label: t("field.model"), options: models, value: current },
-		{ name: "system_prompt", label: t("playground.system"), type: "textarea", value: agent?.system_prompt ?? "" },
+		{
+			name: "system_prompt",
+			label: t("playground.system"),
+			type: "textarea",
+			value: agent?.system_prompt ?? "",
+			hint: t("field.optional"),
+		},
 		{
 			name: "temperature",
 			label: t("playground.temperature"),
 			type: "number",
 			value: agent?.temperature ?? 1,
+			hint: t("playground.temperature.hint"),
 			more: { min: 0, max: 2, step: 0.1 },
 		},
-		{ name: "description", label: t("field.description"), value: agent?.description ?? "" },
+		{ name: "description", label: t("field.description"), value: agent?.description ?? "", hint: t("field.optional") },
 		{
 			name: "conversation_saving_enabled",
 			label: t("agents.saves"),
@@ -79,14 +86,17 @@ async function fieldsOf(agent) {
 /** @param {View} view */
 async function showNew({ place }) {
 	const key = onceKey();
-	const made = form(await fieldsOf(), {
+	const top = head(t("agents.new"), { back: "agents" });
+	const fields = await fieldsOf();
+	if (!fields.some(({ options }) => options?.length)) return fill(place, top, noModel("models.nobase"));
+	const made = form(fields, {
 		submit: t("agents.make"),
 		async onSubmit(body) {
 			const { data } = await call("agents_create", { body, onceKey: key });
 			go(`#/agents/${data.id}`);
 		},
 	});
-	fill(place, head(t("agents.new"), { back: "agents" }), section(t("agents.what"), made));
+	fill(place, top, section(t("agents.what"), made));
 }
 
 /** @param {View} view @param {string} id */
@@ -106,6 +116,8 @@ async function showAgent(view, id) {
 			await view.reload();
 		},
 	});
+	const figures = h("div", figuresOf(agent));
+	const count = async () => fill(figures, figuresOf((await call("agents_get", { params })).data));
 	fill(
 		place,
 		head(agent.name, {
@@ -116,15 +128,15 @@ async function showAgent(view, id) {
 				dangerButton(view, t("action.delete"), t("action.delete.of", { name: agent.name }), t("agents.delete.text"), remove),
 			],
 		}),
-		h("div.columns", section(t("agents.ask"), askForm(params)), section(t("agents.figures"), figuresOf(agent))),
+		h("div.columns", section(t("agents.ask"), askForm(params, count)), section(t("agents.figures"), figures)),
 		section(t("agents.what"), change),
 		section(t("agents.endpoint"), code(agent.endpoint, t("agents.endpoint"))),
 		turns.length > 0 && section(t("agents.conversations"), conversationsOf(turns)),
 	);
 }
 
-/** @param {string} params */
-function askForm(params) {
+/** @param {string} params @param {() => Promise<void>} count shows the figures anew */
+function askForm(params, count) {
 	const said = h("div", { "aria-live": "polite" });
 	const made = form([{ name: "message", label: t("playground.question"), type: "textarea", required: true }], {
 		submit: t("playground.ask"),
@@ -134,19 +146,21 @@ function askForm(params) {
 				said,
 				h("p.bubble", String(message)),
 				h("p.answer", response),
-				smallPrint(t("agents.tokens", { n: usage.total_tokens })),
-				ratingOf(params),
+				smallPrint(t("agents.tokens", { n: usage.output_tokens })),
+				ratingOf(params, count),
 			);
+			await count();
 		},
 	});
 	return h("div", made, said);
 }
 
-/** @param {string} params */
-function ratingOf(params) {
+/** @param {string} params @param {() => Promise<void>} count */
+function ratingOf(params, count) {
 	const rate = (/** @type {object} */ body) => async () => {
 		await call("agents_feedback", { params, body });
-		fill(box, t("agents.thanks"));
+		fill(box, h("span.small", t("agents.thanks")));
+		await count();
 	};
 	const box = h("p.actions.small-buttons");
 	const view = { fail: (/** @type {unknown} */ error) => announce(String(error)) };
@@ -164,14 +178,29 @@ function figuresOf({ usage_count, last_used, performance_metrics }) {
 	const { average_uncertainty, human_interventions, average_response_time, user_satisfaction_score } = performance_metrics;
 	return facts([
 		[t("agents.answers"), usage_count],
-		[t("agents.used"), when(last_used)],
-		[t("agents.uncertainty"), number(average_uncertainty, 1)],
+		[t("agents.used"), when(last_used, "short", t("state.never"))],
+		[t("agents.uncertainty"), number(average_uncertainty === null ? null : 100 - average_uncertainty, 1)],
 		[t("agents.interventions"), human_interventions],
 		[t("agents.time"), average_response_time === null ? "–" : `${number(average_response_time, 2)} s`],
 		[t("agents.satisfaction"), number(user_satisfaction_score, 1)],
 	]);
 }
 
-/** @param {Replies["agents_conversations"]["turns"]} turns */
-const conversationsOf = (turns) =>
-	entries(turns.map(({ role, content, at, session_id }) => [smallPrint(word("role", role), when(at), session_id), h("p.answer", content)]));
+/** The newest first, but each question before its answer. @param {Replies["agents_conversations"]["turns"]} turns */
+function conversationsOf(turns) {
+	/** @type {(typeof turns)[]} */
+	const asked = [];
+	for (const turn of turns) {
+		const latest = asked.at(-1);
+		if (turn.role === "user" && latest?.length === 1 && latest[0]?.role === "assistant") latest.unshift(turn);
+		else asked.push([turn]);
+	}
+	return entries(
+		asked.map((pair) =>
+			pair.map(({ role, content, at, session_id }) => [
+				smallPrint(word("role", role), when(at, "medium"), session_id),
+				h(role === "user" ? "p.bubble" : "p.answer", content),
+			]),
+		),
+	);
+}

@@ -21,7 +21,6 @@ import {
 	list,
 	notice,
 	number,
-	openLink,
 	pagedTable,
 	percent,
 	points,
@@ -32,10 +31,13 @@ import {
 	statusBadge,
 	t,
 	table,
+	timeOf,
 	when,
 	word,
 	yesNo,
 } from "../ui.js";
+
+import { linkTo } from "./choices.js";
 
 /** @import { Replies } from "../api/types.d.ts" */
 /** @import { RunLog } from "../parts/run-log.js" */
@@ -60,7 +62,7 @@ export async function showAlignment(view, id) {
 	const charts = chartsOf(log, signal);
 	const notesCard = h("div", section(t("alignment.notes"), notes));
 	const learned = h("div");
-	fill(place, top, state, result, learned, charts.element, notesCard, settingsOf(status));
+	fill(place, top, state, result, learned, charts.element, notesCard, await settingsOf(status));
 
 	let drawn = "";
 	const draw = () => {
@@ -145,15 +147,17 @@ function headOf(view, status) {
 /** @param {Status} status @param {RunLog} log */
 function stateOf(status, log) {
 	const over = isOver(status);
-	const at = phases.indexOf(over ? (status.last_phase ?? "packaging") : status.phase);
+	const isComplete = status.status === "COMPLETED";
+	const at = isComplete ? phases.length : phases.indexOf(over ? (status.last_phase ?? "packaging") : status.phase);
 	const seen = new Map(log.phases.map(({ phase, at: since }) => [phase, since]));
 	const steps = phases
 		// A run that lost nothing has nothing to repair.
 		.filter((phase) => phase !== "repairing" || status.phase === "repairing" || seen.has("repairing"))
 		.map((phase) => {
 			const index = phases.indexOf(phase);
-			const isDone = index < at || (status.status === "COMPLETED" && index === at);
-			const since = seen.get(phase);
+			const isDone = index < at;
+			// Checks come between the steps of training: a phase has a time once it is reached for good.
+			const since = index <= at ? seen.get(phase) : undefined;
 			return h(
 				"li",
 				{
@@ -162,7 +166,7 @@ function stateOf(status, log) {
 				},
 				word("phase", phase),
 				since && h("br"),
-				since && h("span.small", new Date(since).toLocaleTimeString()),
+				since && h("span.small", timeOf(since)),
 			);
 		});
 	return section(
@@ -185,7 +189,12 @@ function resultOf({ verdict, performance_metrics }) {
 		verdict.fell.length > 0 && [h("h3", t("alignment.fell")), fellOf(verdict.fell)],
 		verdict.help.length > 0 && [h("h3", t("alignment.help")), list(verdict.help, "ol")],
 		performance_metrics &&
-			details(t("alignment.metrics"), facts(Object.entries(performance_metrics).map(([name, value]) => [name, number(value, 3)]))),
+			details(
+				t("alignment.metrics"),
+				facts(
+					Object.entries(performance_metrics).map(([name, value]) => [word("metric", name, name.replaceAll("_", " ")), number(value, 3)]),
+				),
+			),
 	);
 }
 
@@ -220,7 +229,7 @@ async function learnedOf(view, id) {
 		[
 			[t("field.document"), (one) => (may("documents_get") ? link(`#/documents/${one.document_id}?alignment=${id}`, one.name) : one.name)],
 			[t("estimate.passages"), (one) => one.all],
-			[t("coverage.learned"), (one) => (one.learned > 0 ? percent(one.share) : badge("STOPPED", t("coverage.nothing"))), "numeric"],
+			[t("coverage.share"), (one) => (one.learned > 0 ? percent(one.share) : badge("STOPPED", t("coverage.nothing"))), "numeric"],
 			[t("estimate.rows"), (one) => one.trained],
 		],
 		inHand(rows),
@@ -240,6 +249,7 @@ function chartsOf(log, signal) {
 		t("alignment.loss"),
 		{
 			x: t("field.step"),
+			y: t("alignment.loss"),
 			lines: [
 				{ label: t("alignment.loss"), color: "muted" },
 				{ label: t("alignment.trend"), color: "accent" },
@@ -277,25 +287,26 @@ function chartsOf(log, signal) {
 const noteOf = ({ at, kind, phase, message }) => [
 	badge(kind === "warning" ? "STOPPED" : kind === "failed" ? "FAILED" : kind, word("event", kind)),
 	` ${message} `,
-	h("span.small", `${word("phase", phase)} · ${when(at)}`),
+	h("span.small", `${word("phase", phase)} · ${when(at, "medium")}`),
 ];
 
 /** @param {Status} one */
-function settingsOf(one) {
+async function settingsOf(one) {
 	const took =
 		one.started_date && one.completed_date ? duration((Date.parse(one.completed_date) - Date.parse(one.started_date)) / 1000) : "–";
+	const [base, benchmark] = await Promise.all([linkTo(one.base_model), linkTo(one.benchmark_id)]);
 	return section(
 		t("alignment.settings"),
 		facts([
-			[t("field.id"), h("code", one.alignment_id)],
-			[t("field.base"), link(`#/models/${one.base_model}`, one.base_model)],
+			[t("field.base"), base],
 			[t("align.preset"), word("preset", one.workflow_id ?? "")],
 			[t("field.documents"), one.document_ids.length],
-			[t("field.benchmark"), openLink(one.benchmark_id && `#/benchmarks/${one.benchmark_id}`)],
+			[t("field.benchmark"), benchmark],
 			[t("field.created"), when(one.created_date)],
 			[t("alignment.took"), took],
 			[t("alignment.threads"), one.budget?.threads],
 			[t("field.description"), one.description],
+			[t("field.id"), h("code", one.alignment_id)],
 		]),
 	);
 }

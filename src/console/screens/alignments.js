@@ -1,9 +1,8 @@
 // Alignments: the list, and a new one with its estimate.
-import { baseModels, call, onceKey } from "../api/client.js";
+import { alignedModels, baseModels, call, onceKey } from "../api/client.js";
 import {
 	bytes,
 	duration,
-	empty,
 	facts,
 	fill,
 	form,
@@ -15,7 +14,6 @@ import {
 	mainLink,
 	notice,
 	number,
-	openLink,
 	progress,
 	section,
 	statusBadge,
@@ -23,7 +21,7 @@ import {
 	when,
 } from "../ui.js";
 import { showAlignment } from "./alignment.js";
-import { benchmarkOptions, documentOptions, presetField, upstreamField } from "./choices.js";
+import { benchmarkOptions, documentOptions, noDocuments, noModel, presetField, upstreamField } from "./choices.js";
 
 /** @import { Replies } from "../api/types.d.ts" */
 /** @import { Field, Values } from "../ui.js" */
@@ -35,6 +33,7 @@ const begin = () => mainLink("#/alignments/new", t("alignments.new"));
 export async function show(view) {
 	if (view.id === "new") return showNew(view);
 	if (view.id !== null) return showAlignment(view, view.id);
+	const names = new Map((await alignedModels()).map((one) => [one.model_id, one.model_name]));
 	await listScreen(
 		view,
 		"alignments",
@@ -45,8 +44,8 @@ export async function show(view) {
 				(one) => (one.status === "PENDING" ? progress(one.name, one.progress_detail, one.progress) : statusBadge(one.status)),
 			],
 			[t("field.documents"), (one) => one.document_count],
-			[t("field.model"), (one) => openLink(one.model_id && `#/models/${one.model_id}`)],
-			[t("field.created"), (one) => when(one.created_date)],
+			[t("field.model"), (one) => one.model_id && link(`#/models/${one.model_id}`, names.get(one.model_id) ?? one.model_id)],
+			[t("field.created"), (one) => when(one.created_date), "when"],
 		],
 		async (query) => {
 			const { alignment_projects, total } = await call("alignments_list", { query });
@@ -68,16 +67,18 @@ async function showNew(view) {
 	]);
 	const alignable = bases.filter(({ can_be_aligned }) => can_be_aligned);
 	const top = head(t("alignments.new"), { lead: t("align.lead"), back: "alignments" });
-	if (alignable.length === 0) return fill(place, top, empty(t("align.nobase"), t("align.nobase.hint"), link("#/models", t("nav.models"))));
-	if (documents.length === 0)
-		return fill(place, top, empty(t("documents.none"), t("documents.none.hint"), link("#/documents", t("nav.documents"))));
+	if (alignable.length === 0) return fill(place, top, noModel("align.nobase"));
+	if (documents.length === 0) return fill(place, top, noDocuments());
 	/** @type {Field[]} */
 	const fields = [
 		{ name: "alignment_name", label: t("field.name"), required: true, hint: t("align.name.hint"), more: { maxlength: 200 } },
 		{
 			name: "base_model_id",
 			label: t("field.base"),
-			options: alignable.map((one) => ({ value: one.model_id, text: `${one.model_name} (${bytes(one.bytes)})` })),
+			options: alignable.map((one) => ({
+				value: one.model_id,
+				text: `${one.model_name} (${t("align.size", { size: bytes(one.bytes) })})`,
+			})),
 		},
 		{ name: "document_ids", label: t("field.documents"), type: "checks", options: documents },
 		{
@@ -89,7 +90,7 @@ async function showNew(view) {
 		},
 		preset,
 		{ name: "organisation", label: t("align.organisation"), hint: t("align.organisation.hint") },
-		{ name: "description", label: t("field.description"), type: "textarea" },
+		{ name: "description", label: t("field.description"), type: "textarea", hint: t("field.optional") },
 		{ name: "teacher_model", label: t("align.teacher"), hint: t("align.teacher.hint") },
 		...upstream,
 	];
@@ -116,7 +117,7 @@ async function showNew(view) {
 /** @param {Replies["alignments_estimate"]} estimate */
 function estimateOf({ passages, targets, rows, train_tokens, memory_bytes, gpu_memory_bytes, minutes }) {
 	/** @param {{ low: number, likely: number, high: number }} range @param {(value: number) => string} [text] */
-	const range = ({ low, likely, high }, text = number) => `${text(likely)} (${text(low)}–${text(high)})`;
+	const range = ({ low, likely, high }, text = number) => `${text(likely)} (${t("state.range", { low: text(low), high: text(high) })})`;
 	return section(
 		t("align.estimated"),
 		facts([

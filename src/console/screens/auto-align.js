@@ -5,6 +5,7 @@ import {
 	details,
 	detailText,
 	empty,
+	entries,
 	every,
 	facts,
 	fill,
@@ -22,8 +23,10 @@ import {
 	pagedTable,
 	percent,
 	points,
+	range,
 	scoreChart,
 	section,
+	smallPrint,
 	statusBadge,
 	t,
 	table,
@@ -31,7 +34,7 @@ import {
 	word,
 	yesNo,
 } from "../ui.js";
-import { benchmarkOptions } from "./choices.js";
+import { benchmarkOptions, nameOf } from "./choices.js";
 
 /** @import { Replies } from "../api/types.d.ts" */
 /** @import { View } from "../shell/router.js" */
@@ -73,7 +76,7 @@ async function requestsOf(view, { alignment_id, auto_align = [] }) {
 		view,
 		t("auto.requests"),
 		[
-			[t("field.created"), (one) => link(`#/auto-align/${alignment_id}?run=${one.auto_align_id}`, when(one.created_date))],
+			[t("field.created"), (one) => link(`#/auto-align/${alignment_id}?run=${one.auto_align_id}`, when(one.created_date)), "when"],
 			[t("field.status"), (one) => statusBadge(one.status)],
 			[t("auto.target"), (one) => points(one.target_score), "numeric"],
 			[t("auto.dev"), (one) => interval(one.dev), "numeric"],
@@ -82,7 +85,7 @@ async function requestsOf(view, { alignment_id, auto_align = [] }) {
 		],
 		inHand(auto_align),
 	);
-	return section(t("auto.requests"), element);
+	return section(t("auto.requests"), element, smallPrint(t("field.scale")));
 }
 
 /** @param {string} id @param {string | null} benchmarkId */
@@ -131,6 +134,7 @@ async function showOne(view, id, autoAlignId) {
 	const params = { alignment_id: id, auto_align_id: autoAlignId };
 	const top = h("div");
 	const now = h("p.small", { "aria-live": "polite" });
+	const name = (await nameOf(id)) ?? id;
 	const cards = h("div");
 	const target = /** @type {const} */ ({ label: t("auto.target"), color: "second", dashed: true });
 	const chart = scoreChart(t("auto.chart"), { x: t("auto.hours"), label: t("auto.dev"), others: [target] }, signal);
@@ -138,7 +142,7 @@ async function showOne(view, id, autoAlignId) {
 	let drawn = "";
 	const draw = async () => {
 		const record = await call("alignments_auto_align_record", { params });
-		fill(top, topOf(view, record));
+		fill(top, topOf(view, record, name));
 		// Open details would close if nothing new were drawn anew.
 		const what = JSON.stringify(record.cards);
 		if (what !== drawn)
@@ -183,8 +187,8 @@ async function followEvents(params, signal, now) {
 	}
 }
 
-/** @param {View} view @param {AutoAlign} record */
-function topOf(view, record) {
+/** @param {View} view @param {AutoAlign} record @param {string} name the alignment's */
+function topOf(view, record, name) {
 	const {
 		alignment_id,
 		auto_align_id,
@@ -210,11 +214,11 @@ function topOf(view, record) {
 		call(name, { params }).then(view.reload);
 	const goesOn = open.includes(status) || status === "PAUSED";
 	return [
-		head(t("nav.auto-align"), {
+		head(t("auto.of", { name }), {
 			back: "auto-align",
 			actions: [
 				statusBadge(status),
-				link(`#/alignments/${alignment_id}`, t("field.alignment")),
+				link(`#/alignments/${alignment_id}`, name),
 				model_id !== null && link(`#/models/${model_id}`, t("alignment.model")),
 				evaluation_id !== null && link(`#/evaluations/${evaluation_id}`, t("alignment.evaluation")),
 				status === "PAUSED" && actButton(view, t("auto.resume"), act("alignments_auto_align_resume")),
@@ -228,24 +232,33 @@ function topOf(view, record) {
 			facts([
 				[t("auto.target"), points(target_score)],
 				[t("auto.dev"), interval(dev)],
-				[t("auto.hours"), `${number(hours.spent, 2)}${max_compute_hours === null ? "" : ` / ${number(max_compute_hours, 2)}`}`],
-				[t("auto.phases"), `${number(phases)}${phase === null ? "" : ` · ${phase}`}`],
+				[t("auto.hours"), spentOf(hours.spent, max_compute_hours)],
+				[t("auto.phases"), `${number(phases)}${phase === null ? "" : ` · ${word("arm", phase, word("phase", phase))}`}`],
 				[t("auto.confirmed"), confirmed === null ? "–" : yesNo(confirmed)],
-				[t("auto.looks"), looks.map((one) => `${points(one.score)} (≥ ${points(one.low)}, n ${number(one.n)})`).join(", ")],
+				[
+					t("auto.looks"),
+					looks.length > 0 && entries(looks.map(({ score, low, n }) => t("auto.look", { score: points(score), low: points(low), n }))),
+				],
 				[t("field.created"), when(created_date)],
 				[t("field.completed"), when(ended_date)],
 			]),
+			smallPrint(t("field.scale")),
 		),
 		help.length > 0 && section(t("alignment.help"), list(help, "ol")),
 	];
 }
 
+/** @param {number} hours @param {number | null} most */
+const spentOf = (hours, most) => (most === null ? number(hours, 2) : t("auto.spent", { hours: number(hours, 2), most: number(most, 2) }));
+
+const armOf = (/** @type {string} */ arm) => word("arm", arm);
+
 /** @param {Card} card */
 function cardOf({ step, because, would_change, bids, excluded, best, hours, result, regressions, next }) {
 	return details(
-		`${step + 1}. ${word("next", next.kind)}${next.phase ? `: ${next.phase.arm}` : ""}`,
+		`${step + 1}. ${word("next", next.kind)}${next.phase ? `: ${armOf(next.phase.arm)}` : ""}`,
 		h("p", because),
-		h("p.small", would_change),
+		smallPrint(`${t("auto.change")}: ${would_change}`),
 		facts([
 			[t("auto.dev"), interval(best.dev)],
 			[t("auto.chance"), percent(best.chance_of_target)],
@@ -255,19 +268,21 @@ function cardOf({ step, because, would_change, bids, excluded, best, hours, resu
 			h(
 				"p",
 				t("auto.result", {
-					arm: result.arm,
+					arm: armOf(result.arm),
 					difference: points(result.difference),
-					low: points(result.low),
-					high: points(result.high),
+					range: range(result.low, result.high),
 				}),
 			),
-		regressions.length > 0 && list(regressions.map((one) => `${one.suite}: ${points(one.points)} (${one.cause})`)),
+		regressions.length > 0 && [
+			h("h3", t("auto.regressions")),
+			list(regressions.map((one) => t("auto.regression", { suite: one.suite, points: points(one.points), cause: armOf(one.cause) }))),
+		],
 		bids.length > 0 && [
 			h("h3", t("auto.bids")),
 			table(
 				t("auto.bids"),
 				[
-					[t("auto.arm"), (one) => one.arm],
+					[t("auto.arm"), (one) => armOf(one.arm)],
 					[t("auto.gain"), (one) => `${points(one.gain)} ± ${points(one.sd)}`, "numeric"],
 					[t("auto.hours"), (one) => number(one.hours, 2), "numeric"],
 					[t("auto.risk"), (one) => percent(one.risk), "numeric"],
@@ -276,6 +291,6 @@ function cardOf({ step, because, would_change, bids, excluded, best, hours, resu
 				bids,
 			),
 		],
-		excluded.length > 0 && [h("h3", t("auto.excluded")), list(excluded.map((one) => `${one.arm}: ${one.reason}`))],
+		excluded.length > 0 && [h("h3", t("auto.excluded")), list(excluded.map((one) => `${armOf(one.arm)}: ${one.reason}`))],
 	);
 }

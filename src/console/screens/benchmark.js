@@ -17,7 +17,6 @@ import {
 	notice,
 	number,
 	openDialog,
-	openLink,
 	percent,
 	progress,
 	section,
@@ -28,6 +27,8 @@ import {
 	when,
 	word,
 } from "../ui.js";
+
+import { linkTo, nameOf } from "./choices.js";
 
 /** @import { Replies } from "../api/types.d.ts" */
 /** @import { View } from "../shell/router.js" */
@@ -44,7 +45,8 @@ export async function showBenchmark(view, id) {
 	const benchmark = await call("benchmarks_get", { params });
 	const data = benchmark.status === "READY" ? await call("benchmarks_data", { params }) : null;
 	const state = h("div", stateOf(benchmark));
-	fill(place, headOf(view, benchmark), state, aboutOf(benchmark), gatesOf(benchmark), data && itemsOf(benchmark, data.samples));
+	const [about, gates] = await Promise.all([aboutOf(benchmark), gatesOf(benchmark)]);
+	fill(place, headOf(view, benchmark), state, about, gates, data && itemsOf(benchmark, data.samples));
 	if (benchmark.status === "PROCESSING")
 		void every(signal, 2_000, async () => {
 			const now = await call("benchmarks_get", { params });
@@ -83,27 +85,28 @@ const stateOf = ({ status, progress_detail, error, warnings, name }) => [
 ];
 
 /** @param {Benchmark} one */
-const aboutOf = (one) =>
+const aboutOf = async (one) =>
 	section(
 		t("field.about"),
 		facts([
-			[t("field.id"), h("code", one.benchmark_id)],
 			[t("field.questions"), one.n_samples],
 			[t("benchmarks.dev"), one.splits.dev],
 			[t("benchmarks.sealed"), one.splits.sealed],
 			[t("benchmarks.retention"), one.splits.retention],
 			[t("benchmarks.origin"), one.generation ? t("benchmarks.made") : t("benchmarks.uploaded")],
-			[t("benchmark.previous"), openLink(one.previous_id && `#/benchmarks/${one.previous_id}`)],
+			[t("benchmark.previous"), await linkTo(one.previous_id)],
 			[t("benchmark.struck"), one.struck ? `${number(one.struck.items.length)}: ${one.struck.reason}` : "–"],
 			[t("field.created"), when(one.created_at)],
-			["SHA-256", one.sha256 ? h("code", one.sha256.slice(0, 16)) : "–"],
+			["SHA-256", one.sha256 ? h("code", `${one.sha256.slice(0, 16)}…`) : "–"],
+			[t("field.id"), h("code", one.benchmark_id)],
 		]),
 	);
 
 /** @param {Benchmark} benchmark */
-function gatesOf({ generation }) {
+async function gatesOf({ generation }) {
 	if (generation === null || generation.gates.length === 0) return null;
 	const { gates, model_id, checker, generator } = generation;
+	const checkedBy = (await nameOf(model_id)) ?? model_id;
 	return section(
 		t("benchmark.gates"),
 		h("p.soft", t("benchmark.gates.lead")),
@@ -117,7 +120,7 @@ function gatesOf({ generation }) {
 			],
 			gates,
 		),
-		smallPrint(`${t("benchmarks.checker")}: ${model_id}`, checker, generator && `${t("benchmarks.generator")}: ${generator.model}`),
+		smallPrint(`${t("benchmarks.checker")}: ${checkedBy}`, checker, generator && `${t("benchmarks.generator")}: ${generator.model}`),
 	);
 }
 
@@ -159,7 +162,7 @@ function itemOf(benchmark, item, isChosen, choose) {
 	const passage = h("div");
 	const open = h("button", { type: "button", class: "link" }, t("benchmark.passage"));
 	open.addEventListener("click", async () => {
-		open.remove();
+		open.disabled = true;
 		fill(passage, await Promise.all(citations.map((one) => cited(one))));
 	});
 	const strike = h(
@@ -175,8 +178,8 @@ function itemOf(benchmark, item, isChosen, choose) {
 	return [
 		h("p", box, " ", h("strong", `${sample_num}. ${instruction}`)),
 		choices.length > 0 && smallPrint(...choices),
-		h("p", response, aliases.length > 0 && h("span.small", ` (${aliases.join(", ")})`)),
-		h("p.small", `${word("split", split)} · ${word("type", type)} `, citations.length > 0 && [open, " · "], strike),
+		h("p", `${t("evaluation.expected")}: ${response}`, aliases.length > 0 && h("span.small", ` (${aliases.join(", ")})`)),
+		smallPrint(word("split", split), word("type", type), citations.length > 0 && open, strike),
 		passage,
 	];
 }

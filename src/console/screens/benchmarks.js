@@ -1,8 +1,8 @@
 // Benchmarks: uploaded, or made of documents.
 import { baseModels, call, onceKey, upload } from "../api/client.js";
-import { empty, fill, form, go, h, head, link, listScreen, mainLink, progress, section, statusBadge, t, when } from "../ui.js";
+import { code, fill, form, go, h, head, link, listScreen, mainLink, progress, section, statusBadge, t, when } from "../ui.js";
 import { showBenchmark } from "./benchmark.js";
-import { documentOptions, upstreamField } from "./choices.js";
+import { documentOptions, noDocuments, noModel, upstreamField } from "./choices.js";
 
 /** @import { View } from "../shell/router.js" */
 
@@ -22,7 +22,7 @@ export async function show(view) {
 			[t("benchmarks.dev"), (one) => one.splits.dev],
 			[t("benchmarks.sealed"), (one) => one.splits.sealed],
 			[t("benchmarks.origin"), (one) => (one.generation ? t("benchmarks.made") : t("benchmarks.uploaded"))],
-			[t("field.created"), (one) => when(one.created_at)],
+			[t("field.created"), (one) => when(one.created_at), "when"],
 		],
 		async (query) => {
 			const { benchmarks, total } = await call("benchmarks_list", { query });
@@ -39,13 +39,20 @@ async function showNew({ place, signal }) {
 	const key = onceKey();
 	const ofDocuments = form(
 		[
-			{ name: "benchmark_name", label: t("field.name"), more: { maxlength: 200 } },
+			{ name: "benchmark_name", label: t("field.name"), hint: t("field.optional"), more: { maxlength: 200 } },
 			{ name: "document_ids", label: t("field.documents"), type: "checks", options: documents },
 			{ name: "n_samples", label: t("benchmarks.count"), type: "number", value: 100, more: { min: 1, max: 5000 } },
 			{ name: "model", label: t("benchmarks.checker"), options: texts, hint: t("benchmarks.checker.hint") },
 			{ name: "generator_model", label: t("benchmarks.generator"), hint: t("benchmarks.generator.hint") },
 			...upstream,
-			{ name: "seed", label: t("benchmarks.seed"), type: "number", value: 1, more: { min: 0, max: 4294967295 } },
+			{
+				name: "seed",
+				label: t("benchmarks.seed"),
+				type: "number",
+				value: 1,
+				hint: t("benchmarks.seed.hint"),
+				more: { min: 0, max: 4294967295 },
+			},
 		],
 		{
 			submit: t("benchmarks.make"),
@@ -65,10 +72,19 @@ async function showNew({ place, signal }) {
 			go(`#/benchmarks/${benchmark_id}`);
 		},
 	});
-	const none = () => empty(t("documents.none"), t("documents.none.hint"), link("#/documents", t("nav.documents")));
+	const made =
+		documents.length === 0
+			? noDocuments()
+			: texts.length === 0
+				? noModel("models.nobase")
+				: [h("p.soft", t("benchmarks.new.lead")), ofDocuments];
 	fill(
 		place,
-		head(t("benchmarks.new"), { lead: t("benchmarks.new.lead"), back: "benchmarks" }),
-		h("div.columns", section(t("benchmarks.make"), documents.length > 0 ? ofDocuments : none()), section(t("benchmarks.upload"), ofFile)),
+		head(t("benchmarks.new"), { back: "benchmarks" }),
+		h(
+			"div.columns",
+			section(t("benchmarks.make"), made),
+			section(t("benchmarks.upload"), code(t("benchmarks.file.example"), t("benchmarks.file")), ofFile),
+		),
 	);
 }

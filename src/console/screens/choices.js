@@ -1,16 +1,17 @@
 // What forms let one choose from: models and benchmarks by their names, presets and upstreams of this appliance.
-import { alignedModels, baseModels, call, callAll } from "../api/client.js";
-import { number, optionsOf, t } from "../ui.js";
+import { alignedModels, baseModels, call, callAll, callIfMay, orNull } from "../api/client.js";
+import { session } from "../shell/session.js";
+import { empty, h, link, mainLink, optionsOf, t } from "../ui.js";
 
 /** @import { Field } from "../ui.js" */
-/** @typedef {{ value: string, text: string }[]} Options */
+/** @typedef {{ value: string, text: string, group?: string }[]} Options */
 
 /** Aligned models first, then the bases that answer. @returns {Promise<Options>} */
 export async function modelOptions() {
 	const [aligned, bases] = await Promise.all([alignedModels(), baseModels()]);
 	return [
-		...aligned.map((one) => ({ value: one.model_id, text: `${one.model_name} (${t("field.aligned")})` })),
-		...bases.filter(({ kind }) => kind === "text").map((one) => ({ value: one.model_id, text: `${one.model_name} (${t("field.base")})` })),
+		...aligned.map((one) => ({ value: one.model_id, text: one.model_name, group: t("models.aligned") })),
+		...bases.filter(({ kind }) => kind === "text").map((one) => ({ value: one.model_id, text: one.model_name, group: t("models.bases") })),
 	];
 }
 
@@ -19,7 +20,7 @@ export async function benchmarkOptions() {
 	const all = await callAll("benchmarks_list", (reply) => reply.benchmarks);
 	return all
 		.filter(({ status }) => status === "READY")
-		.map((one) => ({ value: one.benchmark_id, text: `${one.name} v${one.version} (${number(one.n_samples)})` }));
+		.map((one) => ({ value: one.benchmark_id, text: `${one.name} v${one.version} (${t("evaluation.n", { n: one.n_samples })})` }));
 }
 
 /** @returns {Promise<Options>} */
@@ -42,3 +43,56 @@ export async function presetField() {
 
 /** The text of a value, or the value where it is gone. @param {Options} options @param {string} value */
 export const nameIn = (options, value) => options.find((one) => one.value === value)?.text ?? value;
+
+/** Where each kind of thing is shown, and its name there. @type {Record<string, [screen: string, name: (id: string) => Promise<string | undefined>]>} */
+const things = {
+	model: ["models", async (params) => (await callIfMay("models_get", { params }))?.model_name],
+	alignment: ["alignments", async (params) => (await callIfMay("alignments_status", { params }))?.name],
+	evaluation: ["evaluations", async (params) => (await callIfMay("evaluations_get", { params }))?.evaluation_name],
+	benchmark: [
+		"benchmarks",
+		async (params) => {
+			const one = await callIfMay("benchmarks_get", { params });
+			return one ? `${one.name} v${one.version}` : undefined;
+		},
+	],
+};
+
+/** Names that were asked for with this key: screens that are drawn every few seconds ask once. @type {Map<string, string>} */
+const known = new Map();
+session.addEventListener("change", () => known.clear());
+
+/** The name of a thing by its id; undefined where it is gone, or is none that has a name. @param {string} id */
+export async function nameOf(id) {
+	const thing = things[id.split("_")[0] ?? ""];
+	const name = known.get(id) ?? (thing && (await orNull(thing[1](id), 404)));
+	if (name) known.set(id, name);
+	return name ?? undefined;
+}
+
+/** The names of several. @param {Iterable<string | null>} ids */
+export async function namesOf(ids) {
+	const all = [...new Set(ids)].filter((id) => id !== null);
+	const names = await Promise.all(all.map(nameOf));
+	return new Map(all.map((id, at) => [id, names[at]]));
+}
+
+/** A link to a thing under its name, or its id where it has none; a dash where there is no id. @param {string | null | undefined} id @param {string | undefined} name */
+export function linkAs(id, name) {
+	if (!id) return "–";
+	return name === undefined ? h("code", id) : link(`#/${things[id.split("_")[0] ?? ""]?.[0]}/${id}`, name);
+}
+
+/** The same where the name is not known yet. @param {string | null | undefined} id */
+export const linkTo = async (id) => linkAs(id, id ? await nameOf(id) : undefined);
+
+/** A text of the API with names in place of the ids in it. @param {string} text */
+export async function withNames(text) {
+	const names = await namesOf(text.match(/\b[a-z]+_[a-z0-9]{12,}/g) ?? []);
+	return [...names].reduce((told, [id, name]) => told.replaceAll(id, name ?? id), text);
+}
+
+/** What to do where there is no base model yet. @param {"models.nobase" | "align.nobase"} title */
+export const noModel = (title) => empty(t(title), t("models.nobase.hint"), mainLink("#/models", t("models.add")));
+
+export const noDocuments = () => empty(t("documents.none"), t("documents.none.hint"), mainLink("#/documents", t("documents.upload")));

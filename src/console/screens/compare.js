@@ -1,6 +1,23 @@
 // Two models side by side on the items of a benchmark: what one wins, what it loses.
 import { call } from "../api/client.js";
-import { fill, filteredItems, form, h, head, interval, itemHead, number, points, section, smallPrint, t, table, word } from "../ui.js";
+import {
+	difference,
+	empty,
+	fill,
+	filteredItems,
+	form,
+	h,
+	head,
+	interval,
+	itemHead,
+	mainLink,
+	number,
+	section,
+	smallPrint,
+	t,
+	table,
+	word,
+} from "../ui.js";
 import { benchmarkOptions, modelOptions, nameIn } from "./choices.js";
 
 /** @import { Replies } from "../api/types.d.ts" */
@@ -10,6 +27,12 @@ import { benchmarkOptions, modelOptions, nameIn } from "./choices.js";
 /** @param {View} view */
 export async function showCompare({ place, query }) {
 	const [models, benchmarks] = await Promise.all([modelOptions(), benchmarkOptions()]);
+	const top = head(t("evaluations.compare"), { lead: t("compare.lead"), back: "evaluations" });
+	if (benchmarks.length === 0 || models.length < 2) {
+		const act =
+			benchmarks.length === 0 ? mainLink("#/benchmarks/new", t("benchmarks.new")) : mainLink("#/alignments/new", t("alignments.new"));
+		return fill(place, top, empty(t("compare.none"), t("compare.none.hint"), act));
+	}
 	const shown = h("div", { "aria-live": "polite" });
 	const wanted = query.get("model");
 	const other = query.get("with") ?? models.findLast(({ value }) => value !== wanted)?.value ?? null;
@@ -29,7 +52,7 @@ export async function showCompare({ place, query }) {
 			},
 		},
 	);
-	fill(place, head(t("evaluations.compare"), { lead: t("compare.lead"), back: "evaluations" }), h("div.card.grid-form", made), shown);
+	fill(place, top, h("div.card.grid-form", made), shown);
 	if (wanted !== null && query.get("benchmark") !== null) made.requestSubmit();
 }
 
@@ -42,20 +65,18 @@ function scoresOf({ scores, compared_scores, splits }, [name = "", other = ""]) 
 			t("compare.scores"),
 			[
 				[t("field.split"), (split) => word("split", split)],
-				[name, (split) => interval(scores[split]), "numeric"],
-				[other, (split) => interval(compared_scores[split]), "numeric"],
+				[name, (split) => interval(scores[split]), "numeric name"],
+				[other, (split) => interval(compared_scores[split]), "numeric name"],
 				[t("evaluation.difference"), (split) => difference(splits[split]), "numeric"],
 				[t("evaluation.gained"), (split) => number(splits[split]?.gained ?? 0), "numeric"],
 				[t("evaluation.lost"), (split) => number(splits[split]?.lost ?? 0), "numeric"],
-				["p", (split) => number(splits[split]?.p_value ?? 1, 4), "numeric"],
+				[t("evaluation.p"), (split) => number(splits[split]?.p_value ?? 1, 4), "numeric"],
 			],
 			rows,
 		),
+		smallPrint([t("field.scale"), t("compare.note", { model: name, other }), t("evaluation.p.hint")].join(" ")),
 	);
 }
-
-/** A difference in points with its interval. @param {{ difference: number, low: number, high: number } | null | undefined} of */
-export const difference = (of) => `${points(of?.difference)} (${points(of?.low)} – ${points(of?.high)})`;
 
 /** Those that changed first. @param {Comparison} comparison @param {string[]} names @param {URLSearchParams} query */
 function itemsOf({ items }, [name = "", other = ""], query) {
@@ -77,14 +98,13 @@ function itemsOf({ items }, [name = "", other = ""], query) {
 	);
 }
 
+/** @param {number} score */
+export const scoreWords = (score) => `${t("confidence.score")} ${number(score)} ${t("confidence.of")}`;
+
 /** @param {string} name @param {Comparison["items"][number]["model"]} side */
 const sideOf = (name, { answer, correct, confidence_score }) =>
 	h(
 		"div",
-		smallPrint(
-			name,
-			word("graded", correct ? "right" : "wrong"),
-			confidence_score !== null && `${t("playground.confidence")} ${number(confidence_score)}`,
-		),
+		smallPrint(name, word("graded", correct ? "right" : "wrong"), confidence_score !== null && scoreWords(confidence_score)),
 		h("blockquote", answer || "–"),
 	);

@@ -1,5 +1,5 @@
 // How far a model's confidence scores can be trusted: the reliability diagram, and what a threshold would let through.
-import { facts, fill, h, lineChart, newId, notice, number, points, scoreChart, section, smallPrint, t, when } from "../ui.js";
+import { facts, fill, h, lineChart, newId, notice, number, percent, scoreChart, section, smallPrint, t, when } from "../ui.js";
 
 /** @import { Replies } from "../api/types.d.ts" */
 /** @typedef {Replies["models_confidence"]} Confidence */
@@ -8,7 +8,7 @@ import { facts, fill, h, lineChart, newId, notice, number, points, scoreChart, s
 export function confidenceOf(confidence, signal) {
 	const { calibrated, reason, n, date, statistics, reliability, risk_coverage, prior, drift } = confidence;
 	const said = calibrated
-		? notice("good", t("confidence.calibrated", { n: number(n), when: when(date) }))
+		? notice("good", t("confidence.calibrated", { n }), date && smallPrint(when(date)))
 		: notice("warn", `${t("confidence.uncalibrated")} ${reason ?? ""}`, smallPrint(prior.about));
 	const figure = (/** @type {number | null | undefined} */ value) => number(value, 3);
 	return section(
@@ -20,12 +20,12 @@ export function confidenceOf(confidence, signal) {
 			risk_coverage.length > 0 && h("div", h("h3", t("confidence.risk")), thresholdOf(confidence, signal)),
 		),
 		facts([
-			[t("confidence.accuracy"), statistics.accuracy === null ? "–" : `${points(100 * statistics.accuracy)} %`],
-			["AUROC", figure(statistics.auroc)],
+			[t("confidence.accuracy"), statistics.accuracy === null ? "–" : percent(statistics.accuracy, 1)],
+			[t("confidence.auroc"), figure(statistics.auroc)],
 			[t("confidence.ece"), figure(statistics.calibration_error)],
 			[t("confidence.chance"), figure(statistics.perfect_calibration_error?.p95)],
-			["Brier", figure(statistics.brier)],
-			[t("confidence.drift"), drift.reason ?? t("confidence.driftn", { n: number(drift.n) })],
+			[t("confidence.brier"), figure(statistics.brier)],
+			[t("confidence.drift"), drift.reason ? t("confidence.nodrift", { why: drift.reason }) : t("confidence.driftn", { n: drift.n })],
 		]),
 	);
 }
@@ -33,7 +33,8 @@ export function confidenceOf(confidence, signal) {
 /** @param {Confidence["reliability"]} bins @param {AbortSignal} signal */
 function reliabilityOf(bins, signal) {
 	const ideal = /** @type {const} */ ({ label: t("confidence.ideal"), color: "muted", dashed: true });
-	const axes = { x: t("confidence.score"), label: t("confidence.accuracy"), others: [ideal] };
+	const label = t("confidence.accuracy");
+	const axes = { x: t("confidence.score"), y: `${label} (%)`, label, others: [ideal] };
 	const chart = scoreChart(t("confidence.reliability"), axes, signal);
 	const sorted = [...bins].sort((a, b) => a.score - b.score);
 	const at = sorted.map(({ score }) => score);
@@ -48,7 +49,8 @@ function thresholdOf({ risk_coverage, threshold }, signal) {
 	const chart = lineChart(
 		t("confidence.risk"),
 		{
-			x: t("confidence.coverage"),
+			x: `${t("confidence.coverage")} (%)`,
+			y: `${t("confidence.error")} (%)`,
 			lines: [
 				{ label: t("confidence.error"), color: "accent" },
 				{ label: t("confidence.threshold"), color: "second", dots: true },
@@ -71,8 +73,8 @@ function thresholdOf({ risk_coverage, threshold }, signal) {
 			told,
 			t("confidence.at", {
 				threshold: wanted,
-				coverage: points(point.coverage),
-				error: points(point.error),
+				coverage: percent(point.coverage / 100, 1),
+				error: percent(point.error / 100, 1),
 				n: number(point.n),
 			}),
 		);
@@ -83,8 +85,8 @@ function thresholdOf({ risk_coverage, threshold }, signal) {
 	const suggestion = threshold
 		? t("confidence.suggested", {
 				threshold: threshold.threshold,
-				coverage: points(threshold.coverage),
-				bound: points(threshold.error_bound),
+				coverage: percent(threshold.coverage / 100, 1),
+				bound: percent(threshold.error_bound / 100, 1),
 			})
 		: t("confidence.nothreshold");
 	return h(

@@ -1,6 +1,24 @@
 // One document: what was read of it, and which passages were learned, are asked about, or gave nothing.
 import { call, callAll, callIfMay, callText, orNull } from "../api/client.js";
-import { bytes, dangerButton, entries, facts, fill, go, h, head, notice, number, percent, section, t, when, word } from "../ui.js";
+import {
+	bytes,
+	dangerButton,
+	entries,
+	facts,
+	fill,
+	go,
+	h,
+	head,
+	languageName,
+	link,
+	notice,
+	number,
+	percent,
+	section,
+	t,
+	when,
+	word,
+} from "../ui.js";
 
 /** @import { Replies } from "../api/types.d.ts" */
 /** @import { View } from "../shell/router.js" */
@@ -41,9 +59,9 @@ export async function showDocument(view, id) {
 		section(
 			t("document.coverage"),
 			choices(view, id, { snapshots, about, alignment: alignment?.alignment_id, benchmark: benchmark?.benchmark_id }),
-			passages.length === 0 && h("p.soft", t("document.unaligned")),
-			passages.length > 0 && summary(passages, asked),
-			legend(),
+			passages.length > 0
+				? [summary(passages, asked), legend()]
+				: h("p.soft", t("document.unaligned"), " ", link("#/alignments/new", t("alignments.new"))),
 			textOf(text, passages, asked),
 		),
 	);
@@ -74,26 +92,37 @@ async function askedIn(benchmarkId, { document_id, name }, text) {
 function warningsOf({ report, duplicates }) {
 	const { exact, near } = duplicates;
 	const lines = (report?.warnings ?? []).map(({ message }) => message);
-	if (exact + near > 0) lines.push(t("document.duplicates", { exact, near }));
+	if (exact + near > 0) lines.push(t("document.duplicates", { n: exact + near }));
 	return lines.length > 0 && notice("warn", entries(lines));
 }
 
 /** @param {Replies["documents_get"]} one */
 function readFacts(one) {
-	const data = Object.entries(one.report?.personal_data.found ?? {});
+	const { report } = one;
+	const data = Object.entries(report?.personal_data.found ?? {}).map(([kind, n]) => `${word("personal", kind)} (${number(n)})`);
+	const language = report?.language.main;
+	/** @type {[string, import("../ui.js").Child][]} */
+	const pages = report?.pages
+		? [
+				[t("document.pages"), report.pages.count],
+				[t("document.without"), report.pages.without_text.join(", ") || t("state.none")],
+			]
+		: [];
 	return facts([
-		[t("documents.format"), one.format],
+		[t("documents.format"), formatName(one.format)],
 		[t("field.size"), bytes(one.bytes)],
 		[t("documents.characters"), one.characters],
-		[t("document.pages"), one.report?.pages?.count],
-		[t("document.without"), one.report?.pages?.without_text.join(", ")],
-		[t("shell.language"), one.report?.language.main ? `${one.report.language.main} (${percent(one.report.language.share)})` : "–"],
-		[t("document.words"), one.report?.quality.words],
-		[t("document.personal"), data.map(([kind, n]) => `${kind} ${number(n)}`).join(", ")],
-		[t("field.created"), when(one.created_at)],
-		["SHA-256", h("code", one.sha256.slice(0, 16))],
+		[t("document.words"), report?.quality.words],
+		...pages,
+		[t("shell.language"), language && t("document.language", { language: languageName(language), share: percent(report.language.share) })],
+		[t("document.personal"), report && report.personal_data.mode !== "off" ? data.join(", ") || t("state.none") : "–"],
+		[t("documents.at"), when(one.created_at)],
+		["SHA-256", h("code", `${one.sha256.slice(0, 16)}…`)],
 	]);
 }
+
+/** @param {string} format */
+export const formatName = (format) => word("format", format, format.toUpperCase());
 
 /**
  * @param {View} view
@@ -113,6 +142,7 @@ function choices({ query }, id, { snapshots, about, alignment, benchmark }) {
 		});
 		return options.length > 0 && h("label", t(`document.${name}`), select);
 	};
+	if (snapshots.length + about.length === 0) return null;
 	return h(
 		"div.filters",
 		choice(
@@ -144,7 +174,11 @@ function summary(passages, asked) {
 }
 
 const legend = () =>
-	h("p.legend", h("span.learned", t("coverage.learned")), h("span.asked", t("coverage.asked")), h("span.nothing", t("coverage.nothing")));
+	h(
+		"p.legend",
+		["learned", "asked", "nothing"].map((kind) => h(/** @type {"span"} */ (`span.${kind}`), word("coverage", kind))),
+		h("span.learned.asked", t("coverage.both")),
+	);
 
 /** @param {Passage} passage @param {Asked[]} asked */
 const askedOf = ({ start, end }, asked) => asked.filter((one) => one.start < end && one.end > start);

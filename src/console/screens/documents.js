@@ -1,7 +1,27 @@
 // Documents: upload of many files with progress, and what was read of each.
 import { ApiError, call, upload } from "../api/client.js";
-import { announce, append, badge, bar, bytes, fill, h, link, listScreen, messageOf, percent, section, smallPrint, t, when } from "../ui.js";
-import { showDocument } from "./document.js";
+import {
+	announce,
+	append,
+	badge,
+	bar,
+	bytes,
+	filePick,
+	fill,
+	h,
+	languageName,
+	link,
+	listScreen,
+	messageOf,
+	percent,
+	prose,
+	requestOf,
+	section,
+	smallPrint,
+	t,
+	when,
+} from "../ui.js";
+import { formatName, showDocument } from "./document.js";
 
 /** @import { Replies } from "../api/types.d.ts" */
 /** @import { View } from "../shell/router.js" */
@@ -19,12 +39,12 @@ export async function show(view) {
 		"documents",
 		[
 			[t("field.name"), (one) => link(`#/documents/${one.document_id}`, one.name)],
-			[t("documents.format"), (one) => one.format],
-			[t("shell.language"), (one) => one.report?.language.main],
+			[t("documents.format"), (one) => formatName(one.format)],
+			[t("shell.language"), (one) => one.report?.language.main && languageName(one.report.language.main)],
 			[t("documents.characters"), (one) => one.characters],
 			[t("field.size"), (one) => bytes(one.bytes), "numeric"],
 			[t("documents.found"), found],
-			[t("field.created"), (one) => when(one.created_at)],
+			[t("documents.at"), (one) => when(one.created_at), "when"],
 		],
 		async (query) => {
 			const { documents, total } = await call("documents_list", { query });
@@ -41,7 +61,7 @@ function found({ report, duplicates }) {
 	return [
 		warnings > 0 && badge("STOPPED", t("documents.warnings", { n: warnings })),
 		doubled > 0 && h("span.small", ` ${t("documents.duplicates", { n: doubled })}`),
-		warnings + doubled === 0 && "–",
+		warnings + doubled === 0 && t("state.none"),
 	];
 }
 
@@ -55,7 +75,7 @@ function dropZone(add) {
 	const zone = h(
 		"div.drop",
 		h("p", t("documents.drop")),
-		h("p", h("span.button.primary", t("documents.choose"), input)),
+		h("p", filePick(input, t("documents.choose"), "primary")),
 		smallPrint(t("documents.formats")),
 	);
 	const over = (/** @type {boolean} */ is) => (/** @type {DragEvent} */ event) => {
@@ -78,6 +98,8 @@ function createQueue({ signal }, onDone) {
 	/** @type {{ file: File, line: HTMLElement }[]} */
 	const waiting = [];
 	let sending = 0;
+	let read = 0;
+	let refused = 0;
 
 	async function next() {
 		const one = sending < atOnce ? waiting.shift() : undefined;
@@ -93,6 +115,7 @@ function createQueue({ signal }, onDone) {
 		};
 		try {
 			const { documents } = await upload("documents_upload", file, { onProgress, signal });
+			read++;
 			fill(
 				shown,
 				badge("READY", t("documents.read")),
@@ -100,12 +123,14 @@ function createQueue({ signal }, onDone) {
 			);
 		} catch (error) {
 			if (signal.aborted) return;
+			refused++;
 			fill(shown, refusal(error));
 		}
 		sending--;
 		if (waiting.length > 0) return void next();
 		if (sending > 0) return;
-		announce(t("documents.uploaded"));
+		announce(t("documents.uploaded", { read, refused }));
+		read = refused = 0;
 		await onDone();
 	}
 
@@ -127,9 +152,5 @@ function createQueue({ signal }, onDone) {
 /** @param {unknown} error */
 function refusal(error) {
 	const { hint, requestId } = error instanceof ApiError ? error : { hint: "", requestId: "" };
-	return [
-		badge("FAILED", t("documents.refused")),
-		h("p", messageOf(error)),
-		smallPrint(hint, requestId && `${t("state.request")} ${requestId}`),
-	];
+	return [badge("FAILED", t("documents.refused")), h("p", messageOf(error)), hint && h("p.small", prose(hint)), requestOf(requestId)];
 }

@@ -2,7 +2,9 @@
 import { call } from "../api/client.js";
 import {
 	actButton,
+	badge,
 	dangerButton,
+	difference,
 	every,
 	facts,
 	fill,
@@ -17,16 +19,17 @@ import {
 	number,
 	points,
 	progress,
+	range,
 	section,
 	smallPrint,
-	statusBadge,
 	t,
 	table,
 	when,
 	word,
 	yesNo,
 } from "../ui.js";
-import { difference } from "./compare.js";
+import { linkTo } from "./choices.js";
+import { scoreWords } from "./compare.js";
 
 /** @import { Replies } from "../api/types.d.ts" */
 /** @import { View } from "../shell/router.js" */
@@ -36,6 +39,9 @@ import { difference } from "./compare.js";
 /** @param {Evaluation} evaluation */
 export const isUnderWay = ({ status }) => status === "QUEUED" || status === "PROCESSING";
 
+/** An evaluation that is ready has ended; the word is the one of other work. @param {string} status */
+export const evaluationStatus = (status) => word("status", status === "READY" ? "COMPLETED" : status);
+
 /** @param {View} view @param {string} id */
 export async function showEvaluation(view, id) {
 	const { signal, place } = view;
@@ -43,7 +49,8 @@ export async function showEvaluation(view, id) {
 	const record = await call("evaluations_get", { params });
 	const results = record.status === "READY" ? await call("evaluations_results", { params }) : null;
 	const state = h("div", stateOf(record));
-	fill(place, headOf(view, record), state, results && resultsOf(results), aboutOf(record));
+	const [told, about] = await Promise.all([results && resultsOf(results), aboutOf(record, results)]);
+	fill(place, headOf(view, record), state, told, about);
 	if (isUnderWay(record))
 		void every(signal, 2_000, async () => {
 			const now = await call("evaluations_get", { params });
@@ -65,7 +72,7 @@ function headOf(view, record) {
 	return head(name, {
 		back: "evaluations",
 		actions: [
-			statusBadge(status),
+			badge(status, evaluationStatus(status)),
 			status === "READY" && link(compareLink(record), t("evaluations.compare")),
 			isUnderWay(record)
 				? actButton(view, t("action.stop"), stop, { kind: "danger" })
@@ -81,58 +88,70 @@ const stateOf = (record) => [
 	record.error != null && notice("bad", record.error),
 ];
 
-/** @param {Evaluation} one */
-const aboutOf = (one) =>
-	section(
+/** @param {Evaluation} one @param {Results | null} results */
+async function aboutOf(one, results) {
+	const [model, benchmark] = await Promise.all([linkTo(one.model_id), linkTo(one.benchmark_id)]);
+	const uses = results?.sealed_touches;
+	return section(
 		t("field.about"),
 		facts([
-			[t("field.id"), h("code", one.evaluation_id)],
-			[t("field.model"), link(`#/models/${one.model_id}`, one.model_id)],
-			[t("field.benchmark"), link(`#/benchmarks/${one.benchmark_id}`, one.benchmark_id)],
+			[t("field.model"), model],
+			[t("field.benchmark"), benchmark],
 			[t("field.questions"), one.n_samples],
 			[t("evaluation.each"), one.avg_time_per_sample === null ? "–" : `${number(one.avg_time_per_sample, 2)} s`],
+			[t("evaluation.touches"), uses && t("evaluation.touched", { n: uses.n, models: t("evaluation.models", { n: uses.models }) })],
 			[t("field.created"), when(one.created_at)],
 			[t("field.completed"), when(one.completed_at)],
+			[t("field.id"), h("code", one.evaluation_id)],
 		]),
 	);
+}
 
 /** @param {Results} results */
-function resultsOf(results) {
-	const { headline, splits, types, paired, minimum_detectable, guards, judge, sealed_touches } = results;
+async function resultsOf(results) {
+	const { headline, splits, types, paired, minimum_detectable, guards, judge } = results;
 	const tiles = /** @type {const} */ (["sealed", "dev", "retention"]).flatMap((split) => {
 		const score = splits[split];
 		if (!score) return [];
-		const words = `${word("split", split)} · ${points(score.low)}–${points(score.high)} · ${t("evaluation.n", { n: score.n })}`;
-		return [h("div.tile", h("b", points(score.score)), h("span", words))];
+		const lines = [word("split", split), `${t("field.interval")}: ${range(score.low, score.high)}`, t("evaluation.n", { n: score.n })];
+		return [
+			h(
+				"div.tile",
+				h("b", points(score.score), h("small", ` ${t("confidence.of")}`)),
+				lines.map((line) => h("div.small", line)),
+			),
+		];
 	});
 	return [
 		headline !== null && notice((paired?.low ?? 0) > 0 ? "good" : "warn", h("p", h("strong", headline))),
 		h("div.tiles", tiles),
 		section(
 			t("evaluation.paired"),
-			paired ? pairedOf(results, paired) : h("p.soft", t("evaluation.unpaired")),
+			paired ? await pairedOf(results, paired) : h("p.soft", t("evaluation.unpaired")),
 			smallPrint(t("evaluation.detectable", { points: points(minimum_detectable) })),
 		),
-		types.length > 1 && section(t("evaluation.types"), typesOf(types)),
+		types.length > 1 && section(t("evaluation.types"), typesOf(types), smallPrint(t("field.scale"))),
 		guards.length > 0 && section(t("evaluation.guards"), guardsOf(guards)),
-		judge && section(t("evaluation.judged"), judgeOf(judge)),
+		judge && section(t("evaluation.judged"), await judgeOf(judge)),
 		section(t("field.questions"), itemsOf(results.items)),
-		smallPrint(t("evaluation.touches", { n: sealed_touches.n, models: sealed_touches.models })),
 	];
 }
 
 /** @param {Results} results @param {NonNullable<Results["paired"]>} paired */
-function pairedOf(results, paired) {
+async function pairedOf(results, paired) {
 	const { compared_with, gained, lost, n, p_value, method } = paired;
 	const items = (/** @type {"gained" | "lost"} */ outcome, /** @type {number} */ count) =>
 		count === 0 ? number(0) : link(compareLink(results, `&with=${compared_with}&split=sealed&outcome=${outcome}`), number(count));
 	return facts([
-		[t("evaluation.against"), link(`#/models/${compared_with}`, compared_with)],
-		[t("evaluation.difference"), difference(/** @type {{ difference: number, low: number, high: number }} */ (paired))],
+		[t("evaluation.compared"), await linkTo(compared_with)],
+		[
+			`${t("evaluation.difference")}, ${t("field.interval")}`,
+			difference(/** @type {{ difference: number, low: number, high: number }} */ (paired)),
+		],
 		[t("evaluation.gained"), items("gained", gained)],
 		[t("evaluation.lost"), items("lost", lost)],
 		[t("field.questions"), number(n ?? 0)],
-		["p", number(p_value, 4)],
+		[t("evaluation.p"), number(p_value, 4)],
 		[t("evaluation.method"), word("method", method ?? "")],
 	]);
 }
@@ -165,9 +184,9 @@ const guardsOf = (guards) =>
 	);
 
 /** @param {NonNullable<Results["judge"]>} one */
-const judgeOf = (one) =>
+const judgeOf = async (one) =>
 	facts([
-		[t("field.model"), one.model_id],
+		[t("field.model"), await linkTo(one.model_id)],
 		[t("evaluation.sensitivity"), interval(one.sensitivity)],
 		[t("evaluation.specificity"), interval(one.specificity)],
 		[t("evaluation.observed"), points(one.observed)],
@@ -195,7 +214,7 @@ function itemsOf(items) {
 				word("split", item.split),
 				word("type", item.type),
 				item.graded_by.reason && word("reason", item.graded_by.reason),
-				item.confidence_score !== null && `${t("playground.confidence")} ${number(item.confidence_score)}`,
+				item.confidence_score !== null && scoreWords(item.confidence_score),
 			),
 		],
 	});

@@ -1,11 +1,13 @@
 // Evaluations: the list, a new one, and two models side by side.
 import { call, onceKey } from "../api/client.js";
-import { empty, fill, form, go, h, head, link, listScreen, mainLink, optionsOf, progress, section, statusBadge, t, when } from "../ui.js";
-import { benchmarkOptions, modelOptions, nameIn } from "./choices.js";
+import { badge, empty, fill, form, go, h, head, link, listScreen, mainLink, optionsOf, progress, section, t, when } from "../ui.js";
+import { benchmarkOptions, modelOptions, nameIn, noModel } from "./choices.js";
 import { showCompare } from "./compare.js";
-import { isUnderWay, showEvaluation } from "./evaluation.js";
+import { evaluationStatus, isUnderWay, showEvaluation } from "./evaluation.js";
 
 /** @import { View } from "../shell/router.js" */
+
+const splits = ["dev", "sealed", "retention"];
 
 const actions = () => [
 	h("a.button", { href: "#/evaluations/compare" }, t("evaluations.compare")),
@@ -26,10 +28,13 @@ export async function show(view) {
 			[t("field.model"), (one) => link(`#/models/${one.model_id}`, nameIn(models, one.model_id))],
 			[
 				t("field.status"),
-				(one) => (one.status === "PROCESSING" ? progress(one.evaluation_name, one.progress_detail, one.progress) : statusBadge(one.status)),
+				(one) =>
+					one.status === "PROCESSING"
+						? progress(one.evaluation_name, one.progress_detail, one.progress)
+						: badge(one.status, evaluationStatus(one.status)),
 			],
 			[t("field.questions"), (one) => one.n_samples],
-			[t("field.created"), (one) => when(one.created_at)],
+			[t("field.created"), (one) => when(one.created_at), "when"],
 		],
 		async (query) => {
 			const { evaluations, total } = await call("evaluations_list", { query });
@@ -44,7 +49,8 @@ async function showNew({ place, query }) {
 	const [models, benchmarks] = await Promise.all([modelOptions(), benchmarkOptions()]);
 	const top = head(t("evaluations.new"), { back: "evaluations" });
 	if (benchmarks.length === 0)
-		return fill(place, top, empty(t("benchmarks.none"), t("benchmarks.none.hint"), link("#/benchmarks/new", t("benchmarks.new"))));
+		return fill(place, top, empty(t("benchmarks.none"), t("benchmarks.none.hint"), mainLink("#/benchmarks/new", t("benchmarks.new"))));
+	if (models.length === 0) return fill(place, top, noModel("models.nobase"));
 	const key = onceKey();
 	const made = form(
 		[
@@ -55,7 +61,7 @@ async function showNew({ place, query }) {
 				label: t("field.split"),
 				type: "checks",
 				hint: t("evaluation.splits.hint"),
-				options: optionsOf(["dev", "sealed", "retention"], "split"),
+				options: optionsOf(splits, "splits"),
 			},
 			{
 				name: "judge_model_id",
@@ -66,7 +72,7 @@ async function showNew({ place, query }) {
 			{ name: "evaluation_name", label: t("field.name"), hint: t("field.optional"), more: { maxlength: 200 } },
 		],
 		{
-			submit: t("auto.start"),
+			submit: t("evaluations.start"),
 			async onSubmit(body) {
 				const { evaluation_id } = await call("evaluations_create", { body, onceKey: key });
 				go(`#/evaluations/${evaluation_id}`);

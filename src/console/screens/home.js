@@ -1,6 +1,6 @@
 // Home: what runs, what needs attention, what came of it, and what comes next.
 import { callIfMay, may, orNull } from "../api/client.js";
-import { badge, entries, every, fill, h, head, link, notice, number, progress, section, statusBadge, t, when } from "../ui.js";
+import { badge, entries, every, fill, h, head, link, notice, number, progress, section, smallPrint, statusBadge, t, when } from "../ui.js";
 
 /** @import { Child } from "../ui.js" */
 /** @import { View } from "../shell/router.js" */
@@ -81,12 +81,12 @@ function tiles({ counts }) {
 /** @param {State} state */
 function running({ benchmarks, pending, answering }) {
 	const items = [
-		...pending.map((one) => work(`#/alignments/${one.id}`, one.name, t("nav.alignments"), one.progress_detail, one.progress ?? 0)),
+		...pending.map((one) => work(`#/alignments/${one.id}`, one.name, t("field.alignment"), one.progress_detail, one.progress ?? 0)),
 		...benchmarks
 			.filter(({ status }) => status === "PROCESSING")
-			.map((one) => work(`#/benchmarks/${one.benchmark_id}`, one.name, t("nav.benchmarks"), one.progress_detail)),
+			.map((one) => work(`#/benchmarks/${one.benchmark_id}`, one.name, t("field.benchmark"), one.progress_detail)),
 		...answering.map((one) =>
-			work(`#/evaluations/${one.evaluation_id}`, one.evaluation_name, t("nav.evaluations"), one.progress_detail, one.progress),
+			work(`#/evaluations/${one.evaluation_id}`, one.evaluation_name, t("job.evaluate"), one.progress_detail, one.progress),
 		),
 	];
 	return section(t("home.running"), items.length > 0 ? entries(items) : h("p.soft", t("home.idle")));
@@ -122,7 +122,7 @@ function attention({ degraded, bases, failed, unanswered, benchmarks }) {
 }
 
 /** @param {string} href @param {string} name @param {string | null | undefined} error @param {string | undefined} at */
-const failure = (href, name, error, at) => [statusBadge("FAILED"), " ", link(href, name), h("p.small", `${error ?? ""} · ${when(at)}`)];
+const failure = (href, name, error, at) => [statusBadge("FAILED"), " ", link(href, name), h("p.small", error, error && " · ", when(at))];
 
 /** @param {State} state */
 function inUse({ models, counts }) {
@@ -138,12 +138,11 @@ function inUse({ models, counts }) {
 function results({ ended }) {
 	if (ended.length === 0) return null;
 	const items = ended.map(({ id, name, completed_date, evaluation_id }) => [
-		h("p", link(`#/alignments/${id}`, name), h("span.small", ` · ${when(completed_date)}`)),
+		link(`#/alignments/${id}`, name),
+		smallPrint(when(completed_date)),
 		h(
 			"p.small",
-			link(`#/alignments/${id}`, t("alignment.result")),
-			evaluation_id && [" · ", link(`#/evaluations/${evaluation_id}`, t("alignment.evaluation"))],
-			" · ",
+			evaluation_id && [link(`#/evaluations/${evaluation_id}`, t("alignment.evaluation")), " · "],
 			link(`#/auto-align/${id}`, t("home.better")),
 		),
 	]);

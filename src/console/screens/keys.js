@@ -4,12 +4,12 @@ import {
 	badge,
 	code,
 	dangerButton,
+	dayOf,
 	fill,
 	form,
 	h,
 	head,
 	notice,
-	number,
 	openDialog,
 	optionsOf,
 	pagedTable,
@@ -46,17 +46,20 @@ function usersOf(users, chosen) {
 	const select = h(
 		"select",
 		h("option", { value: "" }, t("keys.mine")),
-		users.map(({ name, live_keys }) => h("option", { value: name, selected: name === chosen }, `${name} (${number(live_keys)})`)),
+		users.map(({ name, live_keys }) => h("option", { value: name, selected: name === chosen }, t("keys.n", { name, n: live_keys }))),
 	);
 	select.addEventListener("change", () => {
 		location.hash = select.value === "" ? "#/keys" : `#/keys?user=${encodeURIComponent(select.value)}`;
 	});
-	return h("div.filters", h("label", t("keys.of"), select));
+	return h("div.filters", h("label", t("keys.user"), select));
 }
 
 /** @param {Key} key */
 const stateOf = ({ revoked_at, expires_at }) =>
 	revoked_at !== null ? "revoked" : expires_at !== null && Date.parse(expires_at) < Date.now() ? "expired" : "live";
+
+/** The names of the API, as its texts and errors have them. @param {Key} key */
+const scopesOf = ({ scopes }) => scopes.map((one, at) => [at > 0 && ", ", h("code", one)]);
 
 /** @param {View} view @param {string | undefined} user */
 const keysOf = async (view, user) =>
@@ -67,11 +70,11 @@ const keysOf = async (view, user) =>
 			[
 				[t("keys.prefix"), (one) => h("code", `${one.prefix}…`)],
 				[t("field.name"), (one) => one.name],
-				[t("keys.scopes"), (one) => one.scopes.join(", ")],
+				[t("keys.scopes"), (one) => (one.scopes.length === scopes.length ? t("filter.all") : scopesOf(one))],
 				[t("field.status"), (one) => badge(stateOf(one), word("key", stateOf(one)))],
-				[t("keys.expires"), (one) => when(one.expires_at)],
-				[t("agents.used"), (one) => when(one.last_used_at)],
-				[t("field.act"), (one) => stateOf(one) === "live" && actsOf(view, one)],
+				[t("keys.expires"), (one) => when(one.expires_at, "short", t("state.never")), "when"],
+				[t("agents.used"), (one) => when(one.last_used_at, "short", t("state.never")), "when"],
+				[t("field.acts"), (one) => stateOf(one) === "live" && actsOf(view, one)],
 			],
 			async (query) => ({ rows: (await call("keys_list", { query: { ...query, user } })).keys }),
 		)
@@ -105,7 +108,7 @@ function newForm(view) {
 	]);
 	return form(
 		[
-			{ name: "name", label: t("keys.for"), hint: t("keys.for.hint") },
+			{ name: "name", label: t("field.name"), hint: t("keys.for.hint") },
 			{
 				name: "user",
 				label: t("keys.user"),
@@ -118,7 +121,7 @@ function newForm(view) {
 				type: "checks",
 				options: optionsOf(scopes, "scope").map((one) => ({ ...one, chosen: one.value === "inference" })),
 			},
-			{ name: "expires_at", label: t("keys.expires"), type: "datetime-local", hint: t("field.optional") },
+			{ name: "expires_at", label: t("keys.expires"), type: "datetime-local", hint: t("keys.expires.hint") },
 			...limits.map(([name, label]) => ({ name, label: t(label), type, hint: t("keys.unlimited"), more: { min: 1 } })),
 		],
 		{
@@ -141,7 +144,7 @@ async function usageOf(view, user) {
 		view,
 		t("usage.title"),
 		[
-			[t("usage.day"), (one) => one.day],
+			[t("usage.day"), (one) => dayOf(one.day)],
 			[t("field.model"), (one) => nameIn(models, one.model_id)],
 			[t("keys.prefix"), (one) => h("code", `${prefix(one.key_id)}…`)],
 			[t("usage.requests"), (one) => one.requests],

@@ -1,8 +1,9 @@
 // One model: deployment, promotion, download, and how far its confidence can be trusted.
-import { ApiError, call, callIfMay, download, may, orNull } from "../api/client.js";
+import { ApiError, call, callAll, callIfMay, download, may, orNull } from "../api/client.js";
 import {
 	actButton,
 	announce,
+	badge,
 	bytes,
 	dangerButton,
 	details,
@@ -19,7 +20,7 @@ import {
 	list,
 	notice,
 	number,
-	openLink,
+	requestOf,
 	section,
 	statusBadge,
 	t,
@@ -28,8 +29,10 @@ import {
 	word,
 	yesNo,
 } from "../ui.js";
+import { linkAs, linkTo, namesOf, withNames } from "./choices.js";
 import { confidenceOf } from "./confidence.js";
 import { deployButton, rollbackButton } from "./deploy.js";
+import { evaluationStatus } from "./evaluation.js";
 
 /** @import { Replies } from "../api/types.d.ts" */
 /** @import { View } from "../shell/router.js" */
@@ -48,6 +51,11 @@ export async function showModel(view, id) {
 		orNull(callIfMay("models_confidence", { params }), 404),
 	]);
 	const lines = promotions.promoted.filter(({ model_id }) => model_id === aligned.model_id);
+	const [about, promotion, evaluations] = await Promise.all([
+		factsOf(aligned),
+		promotionOf(view, aligned, promotions, lines),
+		evaluationsOf(aligned),
+	]);
 	const downloads = /** @type {const} */ (["gguf", "peft"]).map((format) =>
 		actButton(
 			view,
@@ -60,11 +68,16 @@ export async function showModel(view, id) {
 		place,
 		headOf(view, aligned, lines.length > 0),
 		aligned.error !== null && notice("bad", aligned.error),
-		section(t("field.about"), factsOf(aligned)),
-		promotionOf(view, aligned, promotions, lines),
-		evaluationsOf(aligned),
+		section(t("field.about"), about, keepsFrom(aligned, lines.length > 0) && h("p.small", t("model.delete.off"))),
+		promotion,
+		evaluations,
 		confidence && confidenceOf(confidence, signal),
-		section(t("model.download"), h("p", t("model.download.lead")), h("p.actions", downloads)),
+		section(
+			t("model.download"),
+			h("p", t("model.download.lead")),
+			h("p.actions", downloads),
+			Object.values(aligned.downloadable).includes(false) && h("p.small", t("model.download.off")),
+		),
 	);
 	if (aligned.deployment_status.endsWith("ING"))
 		void every(signal, 1_500, async () => {
@@ -74,6 +87,9 @@ export async function showModel(view, id) {
 			return false;
 		});
 }
+
+/** Whether something keeps it from being deleted. @param {Aligned} model @param {boolean} isPromoted */
+const keepsFrom = ({ deployment_status }, isPromoted) => isPromoted || deployment_status !== "UNDEPLOYED";
 
 /** @param {View} view @param {Aligned} model @param {boolean} isPromoted */
 function headOf(view, model, isPromoted) {
@@ -85,7 +101,7 @@ function headOf(view, model, isPromoted) {
 			statusBadge(deployment_status),
 			isDeployed && may("inference_chat") && link(`#/playground?model=${model_id}`, t("model.try")),
 			deployButton(view, model),
-			removeButton(view, model, t("model.delete.text"), isPromoted || deployment_status !== "UNDEPLOYED"),
+			removeButton(view, model, t("model.delete.text"), keepsFrom(model, isPromoted)),
 		],
 	});
 }
@@ -102,22 +118,24 @@ const removeButton = (view, { model_id, model_name }, text, isOff) =>
 	);
 
 /** @param {Aligned} one */
-const factsOf = (one) =>
-	facts([
-		[t("field.id"), h("code", one.model_id)],
+async function factsOf(one) {
+	const [alignment, benchmark] = await Promise.all([linkTo(one.alignment_id), linkTo(one.lineage.benchmark_id)]);
+	return facts([
 		[t("field.base"), link(`#/models/${one.base_model_id}`, one.base_model_name)],
-		[t("field.alignment"), link(`#/alignments/${one.alignment_id}`, t("alignment.learned"))],
+		[t("field.alignment"), alignment],
 		[t("align.preset"), word("preset", one.lineage.workflow_id)],
 		[t("field.documents"), one.lineage.document_ids.length],
-		[t("field.benchmark"), openLink(one.lineage.benchmark_id && `#/benchmarks/${one.lineage.benchmark_id}`)],
+		[t("field.benchmark"), benchmark],
 		[t("field.created"), when(one.created_at)],
 		[t("model.requests"), one.usage.requests],
 		[t("model.tokens"), one.usage.prompt_tokens + one.usage.completion_tokens],
 		[t("model.context"), one.conversation.context_tokens],
+		[t("field.id"), h("code", one.model_id)],
 	]);
+}
 
 /** @param {View} view @param {Aligned} model @param {Replies["models_promotions"]} promotions @param {{ line: string }[]} lines */
-function promotionOf(view, model, promotions, lines) {
+async function promotionOf(view, model, promotions, lines) {
 	const refused = h("div", { "aria-live": "polite" });
 	const params = model.model_id;
 	const promote = form(
@@ -135,12 +153,12 @@ function promotionOf(view, model, promotions, lines) {
 					await view.reload();
 				} catch (error) {
 					if (!(error instanceof ApiError) || error.code !== "promotion_refused") throw error;
-					fill(refused, refusalOf(error));
+					fill(refused, await refusalOf(error));
 				}
 			},
 		},
 	);
-	const here = lines.map(({ line }) => [t("model.promotedon", { line }), " ", rollbackButton(view, model.model_id, line)]);
+	const here = lines.map(({ line }) => [t("model.promoted", { line }), " ", rollbackButton(view, model.model_id, line)]);
 	const history = promotions.promotions.filter((one) => one.model_id === model.model_id || one.replaced_model_id === model.model_id);
 	return section(
 		t("model.promotion"),
@@ -148,12 +166,12 @@ function promotionOf(view, model, promotions, lines) {
 		here.length > 0 && entries(here),
 		promote,
 		refused,
-		history.length > 0 && details(t("model.history"), historyOf(history)),
+		history.length > 0 && details(t("model.history"), await historyOf(history)),
 	);
 }
 
 /** Why it was refused, and each item that would be lost. @param {ApiError} error */
-function refusalOf({ details: told, requestId }) {
+async function refusalOf({ details: told, requestId }) {
 	const reasons = told.filter(({ type }) => type !== "lost_item");
 	const items = told.filter(({ type }) => type === "lost_item");
 	const lost = details(
@@ -173,43 +191,51 @@ function refusalOf({ details: told, requestId }) {
 	return notice(
 		"bad",
 		h("p", h("strong", t("model.refused"))),
-		list(reasons.map(({ msg }) => msg)),
+		list(await Promise.all(reasons.map(({ msg }) => withNames(msg)))),
 		items.length > 0 && lost,
 		h("p", t("model.refused.hint")),
-		h("p.small", `${t("state.request")} `, h("code", requestId)),
+		requestOf(requestId),
 	);
 }
 
 /** @param {Replies["models_promotions"]["promotions"]} history */
-const historyOf = (history) =>
-	table(
+async function historyOf(history) {
+	const names = await namesOf(history.map((one) => one.replaced_model_id));
+	return table(
 		t("model.history"),
 		[
-			[t("field.at"), (one) => when(one.at)],
+			[t("field.at"), (one) => when(one.at), "when"],
 			[t("field.act"), (one) => word("act", one.act)],
 			[t("models.channel"), (one) => one.line],
-			[t("model.replaced"), (one) => openLink(one.replaced_model_id && `#/models/${one.replaced_model_id}`)],
+			[t("model.replaced"), (one) => linkAs(one.replaced_model_id, names.get(one.replaced_model_id ?? ""))],
 			[t("model.reason"), (one) => one.reason],
 		],
 		history,
 	);
+}
 
 /** @param {Aligned} model */
-function evaluationsOf({ evaluations, model_id }) {
+async function evaluationsOf({ evaluations, model_id }) {
 	if (!may("evaluations_get")) return null;
+	const [named, benchmarks] = await Promise.all([
+		callAll("evaluations_list", (reply) => reply.evaluations, { query: { model_id } }),
+		namesOf(evaluations.map((one) => one.benchmark_id)),
+	]);
+	const names = new Map(named.map((one) => [one.evaluation_id, one.evaluation_name]));
 	const rows = table(
 		t("nav.evaluations"),
 		[
-			[t("field.status"), (one) => link(`#/evaluations/${one.evaluation_id}`, word("status", one.status))],
+			[t("field.name"), (one) => linkAs(one.evaluation_id, names.get(one.evaluation_id))],
+			[t("field.status"), (one) => badge(one.status, evaluationStatus(one.status))],
 			[t("field.score"), (one) => interval(one.result), "numeric"],
 			[t("field.questions"), (one) => number(one.result?.n), "numeric"],
-			[t("field.benchmark"), (one) => openLink(`#/benchmarks/${one.benchmark_id}`)],
+			[t("field.benchmark"), (one) => linkAs(one.benchmark_id, benchmarks.get(one.benchmark_id))],
 		],
 		evaluations,
 	);
 	return section(
 		t("nav.evaluations"),
-		evaluations.length > 0 ? rows : h("p.soft", t("model.unevaluated")),
+		evaluations.length > 0 ? [rows, h("p.small", t("field.scale"))] : h("p.soft", t("model.unevaluated")),
 		h("p", link(`#/evaluations/new?model=${model_id}`, t("evaluations.new"))),
 	);
 }
@@ -232,7 +258,6 @@ function showBase(view, model) {
 		section(
 			t("field.about"),
 			facts([
-				[t("field.id"), h("code", model.model_id)],
 				[t("models.kind"), word("kind", model.kind)],
 				[t("model.architecture"), model.architecture],
 				[t("models.parameters"), model.parameters],
@@ -241,7 +266,8 @@ function showBase(view, model) {
 				[t("models.memory"), bytes(model.memory_bytes)],
 				[t("models.alignable"), alignable(model)],
 				[t("model.license"), model.license],
-				["SHA-256", h("code", model.sha256.slice(0, 16))],
+				["SHA-256", h("code", `${model.sha256.slice(0, 16)}…`)],
+				[t("field.id"), h("code", model.model_id)],
 			]),
 		),
 	);

@@ -33,29 +33,29 @@ import { alignable, showModel } from "./model.js";
 export async function show(view) {
 	if (view.id !== null) return showModel(view, view.id);
 	const { place } = view;
-	const [bases, aligned] = await Promise.all([baseModels(), alignedOf(view)]);
+	const bases = await baseModels();
 	fill(
 		place,
 		head(t("nav.models"), { lead: t("models.lead") }),
-		aligned,
+		await alignedOf(view, bases),
 		await basesOf(view, bases),
-		may("models_upload") && importOf(view),
+		may("models_upload") && importOf(view, bases.length === 0),
 	);
 }
 
-/** @param {View} view */
-async function alignedOf(view) {
+/** @param {View} view @param {Base[]} bases */
+async function alignedOf(view, bases) {
 	const { element, isEmpty } = await pagedTable(
 		view,
 		t("models.aligned"),
 		[
 			[t("field.name"), (one) => link(`#/models/${one.model_id}`, one.model_name)],
 			[t("field.status"), (one) => statusBadge(one.deployment_status)],
-			[t("models.channel"), (one) => one.lines.join(", ")],
+			[t("models.channel"), (one) => one.lines.join(", ") || t("models.nochannel")],
 			[t("field.base"), (one) => one.base_model_name],
-			[t("field.created"), (one) => when(one.created_at)],
+			[t("field.created"), (one) => when(one.created_at), "when"],
 			[
-				t("field.act"),
+				t("field.acts"),
 				(one) => {
 					const rollbacks = one.lines.map((/** @type {string} */ line) => rollbackButton(view, one.model_id, line));
 					return h("span.actions.small-buttons", deployButton(view, one), rollbacks);
@@ -74,8 +74,9 @@ async function alignedOf(view) {
 		},
 		{ isLive: ({ deployment_status }) => deployment_status.endsWith("ING") },
 	);
-	if (isEmpty()) return empty(t("models.none"), t("models.none.hint"), mainLink("#/alignments/new", t("alignments.new")));
-	return section(t("models.aligned"), element);
+	// Without a base model there is nothing to align; that comes first.
+	const begin = bases.some(({ can_be_aligned }) => can_be_aligned) && mainLink("#/alignments/new", t("alignments.new"));
+	return section(t("models.aligned"), isEmpty() ? empty(t("models.none"), t("models.none.hint"), begin) : element);
 }
 
 /** @param {View} view @param {Base[]} bases */
@@ -87,7 +88,11 @@ async function basesOf(view, bases) {
 		[
 			[t("field.name"), (one) => link(`#/models/${one.model_id}`, one.model_name)],
 			[t("models.kind"), (one) => word("kind", one.kind)],
-			[t("models.parameters"), (one) => `${number(one.parameters / 1e6)} M`, "numeric"],
+			[
+				t("models.parameters"),
+				({ parameters: n }) => (n < 1e6 ? n : t("models.million", { n: number(n / 1e6, n < 1e7 ? 1 : 0) })),
+				"numeric",
+			],
 			[t("field.size"), (one) => bytes(one.bytes), "numeric"],
 			[t("models.memory"), (one) => bytes(one.memory_bytes), "numeric"],
 			[t("models.alignable"), alignable],
@@ -103,8 +108,8 @@ async function basesOf(view, bases) {
 	);
 }
 
-/** @param {View} view */
-function importOf(view) {
+/** @param {View} view @param {boolean} isOpen */
+function importOf(view, isOpen) {
 	const sent = h("div");
 	const imported = async () => {
 		announce(t("models.imported"));
@@ -128,12 +133,14 @@ function importOf(view) {
 		},
 	});
 	const source = { name: "source", label: t("models.hub"), required: true, hint: t("models.hub.hint") };
-	const ofHub = form([{ ...source, more: { pattern: "hf://.+", placeholder: "hf://organisation/name" } }], {
+	const ofHub = form([{ ...source, more: { pattern: "hf://.+" } }], {
 		submit: t("models.import"),
 		async onSubmit(body) {
 			await call("models_import", { body });
 			await imported();
 		},
 	});
-	return details(t("models.add"), h("div.columns", h("div", ofFile, sent), ofHub));
+	const made = details(t("models.add"), h("div.columns", h("div", ofFile, sent), ofHub));
+	made.open = isOpen;
+	return made;
 }

@@ -4,7 +4,6 @@ import {
 	append,
 	code,
 	details,
-	empty,
 	entries,
 	failure,
 	fill,
@@ -19,6 +18,8 @@ import {
 	smallPrint,
 	t,
 } from "../ui.js";
+
+import { noModel } from "./choices.js";
 
 /** @import { Replies } from "../api/types.d.ts" */
 /** @import { Values } from "../ui.js" */
@@ -42,16 +43,18 @@ export async function show(view) {
 			.map((one) => ({ id: one.model_id, name: one.model_name, baseId: one.base_model_id })),
 		...bases.filter(({ kind }) => kind === "text").map((one) => ({ id: one.model_id, name: one.model_name, baseId: null })),
 	];
-	const top = head(t("nav.playground"), { lead: t("playground.lead") });
-	if (models.length === 0) return fill(place, top, empty(t("models.nobase"), t("models.nobase.hint"), link("#/models", t("nav.models"))));
+	const top = head(t("nav.playground"), { lead: [t("playground.lead"), h("span.keys", ` ${t("playground.keys")}`)] });
+	if (models.length === 0) return fill(place, top, noModel("models.nobase"));
 	const chosen = models.find(({ id }) => id === query.get("model")) ?? /** @type {Model} */ (models[0]);
 	const options = models.map((one) => ({
 		value: one.id,
-		text: `${one.name} (${one.baseId === null ? t("field.base") : t("field.aligned")})`,
+		text: one.name,
+		group: t(one.baseId === null ? "models.bases" : "models.aligned"),
 	}));
 	const answers = h("div.columns", { "aria-live": "polite", "aria-busy": "false" });
 	const request = section(
 		t("playground.request"),
+		h("h3", "curl"),
 		code("", "curl"),
 		["openai (JavaScript)", "openai (Python)"].map((name) => details(name, code("", name))),
 	);
@@ -83,12 +86,19 @@ export async function show(view) {
 			{ name: "model", label: t("field.model"), options, value: chosen.id },
 			{
 				name: "other",
-				label: t("playground.beside"),
+				label: t("evaluation.against"),
 				options: [{ value: "", text: t("playground.alone") }, ...options],
 				value: chosen.baseId ?? "",
 			},
-			{ name: "system", label: t("playground.system"), type: "textarea" },
-			{ name: "temperature", label: t("playground.temperature"), type: "number", value: 0, more: { min: 0, max: 2, step: 0.1 } },
+			{ name: "system", label: t("playground.system"), type: "textarea", hint: t("field.optional"), more: { class: "wide" } },
+			{
+				name: "temperature",
+				label: t("playground.temperature"),
+				type: "number",
+				value: 0,
+				hint: t("playground.temperature.hint"),
+				more: { min: 0, max: 2, step: 0.1 },
+			},
 			{ name: "max_tokens", label: t("playground.tokens"), type: "number", value: 200, more: { min: 1, max: 100000 } },
 		],
 		{ submit: t("playground.ask"), onSubmit: ask, actions: [stop] },
@@ -200,7 +210,13 @@ function scoreOf({ confidence_score, confidence, usage }, ms) {
 		return h("p.score-line", h("span.soft", t("playground.noconfidence")), h("span.small", speed));
 	return h(
 		"div",
-		h("p.score-line", h("span.score", number(confidence_score)), h("span", t("playground.confidence")), h("span.small", speed)),
+		h(
+			"p.score-line",
+			h("span", t("confidence.score")),
+			h("span.score", number(confidence_score)),
+			h("span", t("confidence.of")),
+			h("span.small", speed),
+		),
 		h("h3", t("playground.why")),
 		list(reasonsOf(confidence)),
 	);
@@ -211,9 +227,11 @@ function reasonsOf({ drift, calibrated, reason, n, least_certain: least, sources
 	const best = sources?.[0]?.support;
 	return [
 		least && t("playground.least", { word: least.text, share: percent(least.probability) }),
-		drift.p_value === null ? `${t("confidence.drift")}: ${drift.reason}` : t("playground.drift", { share: percent(drift.p_value) }),
+		drift.p_value === null
+			? t("playground.nodrift", { why: drift.reason ?? "" })
+			: t("playground.drift", { share: percent(drift.p_value) }),
 		sources !== null && (best === undefined ? t("playground.unsupported") : t("playground.supported", { share: percent(best) })),
-		calibrated ? t("playground.calibrated", { n: number(n) }) : `${t("confidence.uncalibrated")} ${reason ?? ""}`,
+		calibrated ? t("confidence.calibrated", { n }) : `${t("confidence.uncalibrated")} ${reason ?? ""}`,
 	].filter(Boolean);
 }
 

@@ -16,6 +16,7 @@ import {
 	notice,
 	number,
 	pagedTable,
+	prose,
 	section,
 	smallPrint,
 	statusBadge,
@@ -24,6 +25,8 @@ import {
 	when,
 	word,
 } from "../ui.js";
+
+import { linkAs, namesOf, withNames } from "./choices.js";
 
 /** @import { Replies } from "../api/types.d.ts" */
 /** @import { Child } from "../ui.js" */
@@ -43,7 +46,7 @@ export async function show(view) {
 			callIfMay("system_memory"),
 			may("system_metrics") ? callText("system_metrics") : "",
 		]);
-		fill(state, stateOf(health, ready, memory, samplesOf(text)));
+		fill(state, await stateOf(health, ready, memory, samplesOf(text)));
 		raw.textContent = text;
 	};
 	await draw();
@@ -54,8 +57,8 @@ export async function show(view) {
 		may("audit_list") ? await forAdministrators(view, raw) : notice("plain", t("system.noadmin")),
 		section(
 			t("system.more"),
-			h("p", t("system.logs")),
-			h("p", link("/docs", t("system.docs")), " · ", link("/openapi.json", "/openapi.json")),
+			h("p", prose(t("system.logs"))),
+			h("p", link("/docs", t("system.docs")), " · ", link("/openapi.json", t("system.openapi"))),
 		),
 	);
 	void every(signal, 5_000, draw);
@@ -67,7 +70,7 @@ const forAdministrators = async (view, raw) => [
 	section(t("system.audit"), await auditOf(view)),
 	details(
 		t("system.metrics"),
-		smallPrint(t("system.metrics.hint")),
+		h("p.small", prose(t("system.metrics.hint"))),
 		h("pre", { tabindex: "0", role: "region", "aria-label": t("system.metrics") }, raw),
 	),
 ];
@@ -85,19 +88,10 @@ async function logOf(view) {
 			view,
 			t("system.log"),
 			[
-				[t("field.at"), (one) => when(one.at)],
+				[t("field.at"), (one) => when(one.at, "medium"), "when"],
 				[t("field.level"), (one) => badge(one.level, word("level", one.level))],
 				[t("field.event"), (one) => h("code", one.event)],
-				[
-					t("field.fields"),
-					(one) =>
-						h(
-							"span.small",
-							Object.entries(one.fields)
-								.map(([name, value]) => `${name} ${typeof value === "object" ? JSON.stringify(value) : value}`)
-								.join(" · "),
-						),
-				],
+				[t("field.fields"), toldOf],
 			],
 			inHand(lines),
 			{ name: "log" },
@@ -109,22 +103,69 @@ async function logOf(view) {
 	return [h("div.filters", h("label", t("field.level"), level)), place];
 }
 
+/** What an event says: a request in one line, others by their fields; ids behind a click. @param {Replies["system_log"]["lines"][number]} line */
+function toldOf({ event, fields }) {
+	const said = (/** @type {unknown} */ value) => (typeof value === "object" ? JSON.stringify(value) : String(value));
+	const all = Object.entries(fields).filter(([, value]) => value !== undefined && value !== null);
+	const isId = (/** @type {string} */ name) => /Id$/.test(name);
+	const { method, path, status, ms } = /** @type {Record<string, unknown>} */ (fields);
+	const isRequest = event === "request" && path !== undefined;
+	const told = isRequest
+		? [`${method} ${path}`, said(status), `${ms} ms`]
+		: all.flatMap(([name, value]) => (isId(name) ? [] : `${name}: ${said(value)}`));
+	const ids = all.filter(([name]) => isId(name));
+	return [
+		h("span.small", told.join(" · ")),
+		ids.length > 0 &&
+			details(
+				t("system.ids"),
+				ids.map(([name, value]) => smallPrint(name, h("code", said(value)))),
+			),
+	];
+}
+
 /** @param {View} view */
-const auditOf = async (view) =>
-	(
-		await pagedTable(
-			view,
-			t("system.audit"),
+async function auditOf(view) {
+	/** @type {Map<string, string | undefined>} */
+	let names = new Map();
+	const load = async (/** @type {object} */ query) => {
+		const { acts } = await call("audit_list", { query: { ...query } });
+		names = new Map([...(await namesOf(acts.map((one) => one.subject))), ...(await keysIn(acts))]);
+		return { rows: acts };
+	};
+	const { element } = await pagedTable(
+		view,
+		t("system.audit"),
+		[
+			[t("field.at"), (one) => when(one.at, "medium"), "when"],
+			[t("system.actor"), (one) => (one.actor === "(console)" ? t("system.machineuser") : one.actor)],
 			[
-				[t("field.at"), (one) => when(one.at)],
-				[t("system.actor"), (one) => one.actor],
-				[t("field.act"), (one) => h("code", one.act)],
-				[t("system.subject"), (one) => h("code", one.subject)],
+				t("field.act"),
+				(one) =>
+					one.act
+						.split(".")
+						.map((part) => word("audited", part))
+						.join(": "),
 			],
-			async (query) => ({ rows: (await call("audit_list", { query })).acts }),
-			{ name: "audit" },
-		)
-	).element;
+			[
+				t("system.subject"),
+				({ subject }) => (subject.startsWith("key_") ? (names.get(subject) ?? h("code", subject)) : linkAs(subject, names.get(subject))),
+			],
+		],
+		load,
+		{ name: "audit" },
+	);
+	return element;
+}
+
+/** Keys by their id, as the screen of keys shows them. @param {Replies["audit_list"]["acts"]} acts @returns {Promise<[string, string][]>} */
+async function keysIn(acts) {
+	const isMissing = acts.some(({ subject }) => subject.startsWith("key_"));
+	if (!isMissing) return [];
+	const users = new Set(acts.map(({ detail }) => /** @type {{ user?: string }} */ (detail).user));
+	const lists = await Promise.all([...users].map((user) => callIfMay("keys_list", { query: { user, limit: 100 } })));
+	return lists.flatMap((one) => (one?.keys ?? []).map(({ id, prefix, name }) => [id, [name, `${prefix}…`].filter(Boolean).join(" · ")]));
+}
 
 /**
  * @param {Replies["system_health"]} health
@@ -132,7 +173,7 @@ const auditOf = async (view) =>
  * @param {Replies["system_memory"] | null} memory
  * @param {Sample[]} samples
  */
-function stateOf(health, ready, memory, samples) {
+async function stateOf(health, ready, memory, samples) {
 	const one = (/** @type {string} */ name, /** @type {Record<string, string>} */ labels = {}) =>
 		samples.find((sample) => sample.name === name && Object.entries(labels).every(([key, value]) => sample.labels[key] === value));
 	const all = (/** @type {string} */ name) => samples.filter((sample) => sample.name === name);
@@ -140,6 +181,8 @@ function stateOf(health, ready, memory, samples) {
 	const bytesOf = (/** @type {string} */ name) => bytes(one(name)?.value ?? 0);
 	const jobs = all("plumbline_jobs").filter(({ value }) => value > 0);
 	const seats = all("plumbline_seats");
+	const lowest = one("plumbline_disk_low_bytes")?.value ?? 0;
+	const bases = await namesOf(seats.map(({ labels }) => labels.base ?? ""));
 	return [
 		health.degraded.map((text) => notice("bad", text)),
 		ready === null && notice("warn", t("system.notready")),
@@ -151,16 +194,16 @@ function stateOf(health, ready, memory, samples) {
 					/** @type {[string, Child][]} */ ([
 						[t("field.status"), statusBadge(health.status)],
 						[t("field.version"), health.version],
-						[t("system.engine"), one("plumbline_build_info")?.labels.engine],
 						[t("system.uptime"), duration(health.uptime_seconds)],
+						[t("system.engine"), one("plumbline_build_info")?.labels.engine],
 						[t("system.resident"), bytesOf("process_resident_memory_bytes")],
 						[t("system.disk"), bytesOf("plumbline_disk_free_bytes")],
 						[t("system.database"), bytesOf("plumbline_database_bytes")],
-						[t("system.low"), bytesOf("plumbline_disk_low_bytes")],
-					]).slice(0, samples.length > 0 ? 8 : 4),
+						[t("system.low"), lowest === 0 ? t("system.nolimit") : bytes(lowest)],
+					]).slice(0, samples.length > 0 ? 8 : 3),
 				),
 			),
-			memory && section(t("system.memory"), memoryOf(memory)),
+			memory && section(t("system.memory"), await memoryOf(memory)),
 		),
 		seats.length > 0 &&
 			section(
@@ -168,8 +211,8 @@ function stateOf(health, ready, memory, samples) {
 				table(
 					t("system.seats"),
 					[
-						[t("field.base"), (seat) => seat.labels.base ?? ""],
-						[t("filter.all"), (seat) => seat.value],
+						[t("field.base"), ({ labels: { base = "" } }) => linkAs(base, bases.get(base))],
+						[t("system.slots"), (seat) => seat.value],
 						[t("system.busy"), (seat) => slotsOf("plumbline_seats_busy", seat), "numeric"],
 						[t("system.waiting"), (seat) => slotsOf("plumbline_requests_waiting", seat), "numeric"],
 					],
@@ -183,7 +226,7 @@ function stateOf(health, ready, memory, samples) {
 					t("system.jobs"),
 					[
 						[t("models.kind"), (job) => word("job", job.labels.kind ?? "")],
-						[t("field.status"), (job) => job.labels.state ?? ""],
+						[t("field.status"), (job) => jobState(job.labels.state ?? "")],
 						[t("system.count"), (job) => job.value],
 					],
 					jobs,
@@ -192,27 +235,33 @@ function stateOf(health, ready, memory, samples) {
 	];
 }
 
+/** @param {string} state of a job */
+const jobState = (state) => word("status", state === "succeeded" ? "COMPLETED" : state.toUpperCase(), state);
+
 /** @param {Replies["system_memory"]} memory */
-const memoryOf = ({ devices, threads, grants }) => [
-	devices.map(({ device, total_bytes, free_bytes }) => {
-		const granted = total_bytes - free_bytes;
-		const words = t("system.granted", { granted: bytes(granted), total: bytes(total_bytes) });
-		return h("div.progress", bar(word("pool", device), granted / total_bytes), h("p.small", `${word("pool", device)}: ${words}`));
-	}),
-	!devices.some(({ device }) => device === "gpu") && smallPrint(t("system.nogpu")),
-	smallPrint(t("system.threads", { free: threads.free, all: threads.total })),
-	grants.length > 0 &&
-		table(
-			t("system.memory"),
-			[
-				[t("system.holder"), (one) => one.holder],
-				[t("pool.machine"), (one) => bytes(one.machine_bytes), "numeric"],
-				[t("pool.gpu"), (one) => bytes(one.gpu_bytes), "numeric"],
-				[t("alignment.threads"), (one) => one.threads],
-			],
-			grants,
-		),
-];
+async function memoryOf({ devices, threads, grants }) {
+	const held = await Promise.all(grants.map(async (one) => ({ ...one, holder: await withNames(one.holder) })));
+	return [
+		devices.map(({ device, total_bytes, free_bytes }) => {
+			const granted = total_bytes - free_bytes;
+			const words = t("system.granted", { granted: bytes(granted), total: bytes(total_bytes) });
+			return h("div.progress", bar(word("pool", device), granted / total_bytes), h("p.small", `${word("pool", device)}: ${words}`));
+		}),
+		!devices.some(({ device }) => device === "gpu") && smallPrint(t("system.nogpu")),
+		smallPrint(t("system.threads", { free: threads.free, all: threads.total })),
+		grants.length > 0 &&
+			table(
+				t("system.memory"),
+				[
+					[t("system.holder"), (one) => one.holder],
+					[t("pool.machine"), (one) => bytes(one.machine_bytes), "numeric"],
+					[t("pool.gpu"), (one) => bytes(one.gpu_bytes), "numeric"],
+					[t("alignment.threads"), (one) => one.threads],
+				],
+				held,
+			),
+	];
+}
 
 /** Reads Prometheus' text format. @param {string} text @returns {Sample[]} */
 function samplesOf(text) {

@@ -49,14 +49,19 @@ export const yesNo = (value) => (value ? t("state.yes") : t("state.no"));
 
 /** @param {number | null | undefined} value @param {number} [most] digits of the fraction @param {number} [least] */
 export const number = (value, most = 0, least = 0) =>
-	value == null ? "–" : new Intl.NumberFormat(language, { minimumFractionDigits: least, maximumFractionDigits: most }).format(value);
+	value == null
+		? "–"
+		: new Intl.NumberFormat(language, { minimumFractionDigits: least, maximumFractionDigits: most }).format(value).replace("-", "−");
 
 /** @param {number | null | undefined} value out of 100 */
 export const points = (value) => number(value, 1, 1);
 
 /** @param {number} value from 0 to 1 @param {number} [digits] */
 export const percent = (value, digits = 0) =>
-	new Intl.NumberFormat(language, { style: "percent", maximumFractionDigits: digits }).format(value);
+	new Intl.NumberFormat(language, { style: "percent", minimumFractionDigits: digits, maximumFractionDigits: digits }).format(value);
+
+/** The name of a language in the user's language. @param {string} code ISO 639-1 */
+export const languageName = (code) => new Intl.DisplayNames(language, { type: "language" }).of(code) ?? code;
 
 /** @param {number} bytes */
 export function bytes(bytes) {
@@ -67,12 +72,21 @@ export function bytes(bytes) {
 	return `${number(value, value < 10 && unit > 0 ? 1 : 0)} ${units[unit]}`;
 }
 
-/** @param {string | null | undefined} iso */
-export function when(iso) {
-	if (!iso) return "–";
+/** Its parts stay whole, so that a line can end only between the date and the time. @param {Date} date @param {Intl.DateTimeFormatOptions} options */
+const timeIn = (date, options) => new Intl.DateTimeFormat(language, options).format(date).replaceAll(" ", "\u00a0");
+
+/** @param {string | null | undefined} iso @param {"short" | "medium"} [timeStyle] medium has the seconds @param {string} [never] where there is none */
+export function when(iso, timeStyle = "short", never = "–") {
+	if (!iso) return never;
 	const date = new Date(iso);
-	return new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "short" }).format(date);
+	return `${timeIn(date, { dateStyle: "medium" })}, ${timeIn(date, { timeStyle })}`;
 }
+
+/** @param {string} iso */
+export const timeOf = (iso) => timeIn(new Date(iso), { timeStyle: "medium" });
+
+/** @param {string} day YYYY-MM-DD, in UTC */
+export const dayOf = (day) => timeIn(new Date(day), { dateStyle: "medium", timeZone: "UTC" });
 
 /** @param {number} seconds */
 export function duration(seconds) {
@@ -81,5 +95,11 @@ export function duration(seconds) {
 	return t("time.hours", { hours: number(seconds / 3600, 1) });
 }
 
+/** @param {number | null | undefined} low @param {number | null | undefined} high */
+export const range = (low, high) => t("state.range", { low: points(low), high: points(high) });
+
 /** @param {{ score: number, low: number, high: number } | null | undefined} score */
-export const interval = (score) => (score ? `${points(score.score)} (${points(score.low)}–${points(score.high)})` : "–");
+export const interval = (score) => (score ? `${points(score.score)} (${range(score.low, score.high)})` : "–");
+
+/** A difference in points with its interval. @param {{ difference: number, low: number, high: number } | null | undefined} of */
+export const difference = (of) => (of ? `${points(of.difference)} (${range(of.low, of.high)})` : "–");

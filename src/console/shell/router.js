@@ -61,6 +61,7 @@ export function createRouter(place, screens, onShown) {
 			);
 		}
 		if (isMove && !signal.aborted) {
+			document.getElementById("announcements")?.replaceChildren();
 			place.querySelector("h1")?.focus({ preventScroll: true });
 			scrollTo(0, 0);
 		}

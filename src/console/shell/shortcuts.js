@@ -44,10 +44,10 @@ export function startShortcuts(screens) {
 				[t("keyboard.this"), key("?")],
 				[t("filter.search"), key("/")],
 				[t("keyboard.new"), key("n")],
-				[t("keyboard.ask"), [key("Ctrl"), " ", key("Enter")]],
+				[t("keyboard.ask"), [key(t("keyboard.ctrl")), " ", key(t("keyboard.enter"))]],
 				...[...letters].map(([letter, screen]) => /** @type {[string, Node[]]} */ ([word("nav", screen), [key("g"), key(letter)]])),
 			]),
-			h("label.check", box, ` ${t("keyboard.on")}`),
+			h("label.check", box, t("keyboard.on")),
 		]);
 	}
 	return show;

@@ -15,7 +15,7 @@ export function showSignIn(place) {
 			submit: t("signin.submit"),
 			async onSubmit({ key }) {
 				const record = await recordOfKey(String(key));
-				if (record === null) throw new ApiError(401, { message: t("signin.wrong"), hint: t("signin.hint") }, []);
+				if (record === null) throw new ApiError(401, { message: t("signin.wrong"), hint: t("signin.check") }, []);
 				rememberKey(String(key), record.scopes);
 			},
 		}),
