@@ -17,12 +17,12 @@ import type {
   Sampling,
   Tokenizer,
 } from "../../engine/generator.ts";
+import { openAccount } from "./account.ts";
 import { answer, type Choice, type Listener, type Piece } from "./answers.ts";
 import { listenerOf, type ScoredModel } from "./confidence.ts";
 import type { DriftMeter } from "./drift.ts";
-import { refuseProvider } from "./provider.ts";
 import type { HasDocument } from "./sources.ts";
-import type { UsageOutcome, UsageSql } from "./store.ts";
+import type { UsageSql } from "./store.ts";
 
 /** A resolved model. */
 export interface ServedModel extends ScoredModel {
@@ -64,24 +64,19 @@ export interface DrawFields {
   ignore_eos?: boolean | null;
 }
 
-/** What all endpoints that generate answers have in common, whatever the names on the wire. */
+/** The part of an input that is not its body. */
 export interface Asked {
-  /** If left out, the only base that answers. */
-  model: string | undefined;
-  draw: DrawFields;
   headers: Record<string, unknown>;
   requestId: string;
   signal: AbortSignal;
   setHeader(name: string, value: string): void;
 }
 
-/** The part of an input that is not its body. */
-export const around = ({ headers, requestId, signal, setHeader }: Omit<Asked, "model" | "draw">) => ({
-  headers,
-  requestId,
-  signal,
-  setHeader,
-});
+/** Refuses X-Provider, which names an upstream, where the answer is made here. */
+export function refuseProvider(headers: Record<string, unknown>): void {
+  if (headers["x-provider"] !== undefined)
+    throw invalid(["header", "X-Provider"], "this is answered on this machine only; leave the header out");
+}
 
 export interface PlannedChoice extends Pick<GenerateRequest, "grammar" | "steer" | "shown" | "exact"> {
   prompt: readonly number[];
@@ -110,17 +105,18 @@ export interface Session {
   pieces: AsyncGenerator<Piece, void, void>;
 }
 
+/** `model`: if left out, the only base that answers. `idMark` begins the answer's id. */
 export async function openSession(
   parts: SessionParts,
   asked: Asked,
   caller: Caller,
-  idMark: string,
+  { model: name, draw, idMark }: { model: string | undefined; draw: DrawFields; idMark: string },
   plan: (tokenizer: Tokenizer, seatContext: number) => Plan | Promise<Plan>,
 ): Promise<Session> {
   refuseProvider(asked.headers);
   const { generator, clock } = parts;
   const arrivedMs = clock.monotonicMs();
-  const model = parts.resolve(caller, asked.model ?? parts.onlyBase(["text"]));
+  const model = parts.resolve(caller, name ?? parts.onlyBase(["text"]));
   const lease = await parts.lease(model.ref);
   try {
     if (asked.signal.aborted) throw new Failure("cut_off");
@@ -131,15 +127,16 @@ export async function openSession(
     const planned = await plan(tokenizer, generator.seatContext);
     if (asked.signal.aborted) throw new Failure("cut_off");
     tellTruncation(parts, asked, planned.truncatedTokens);
-    const choices = choicesOf(planned, asked, caller, model, tokenizer);
+    const choices = choicesOf(planned, draw, asked, caller, model, tokenizer);
     const promptTokens = promptTokensOf(planned);
-    const close = admit(parts, asked, caller, model, { promptTokens, truncatedTokens: planned.truncatedTokens });
+    const { truncatedTokens } = planned;
+    const account = openAccount(parts, asked, caller, model.modelId, { promptTokens, truncatedTokens });
     const listen = timed(listenerOf(model, tokenizer, caller.userId, parts), arrivedMs, parts);
     const answers = answer(generator, choices, listen, asked.signal);
     void answers.ended
       .then(
-        () => close("done", answers.drawn()),
-        (error) => close(asked.signal.aborted || isAbort(error) ? "aborted" : "failed", answers.drawn()),
+        () => account.end("done", answers.drawn()),
+        (error) => account.end(asked.signal.aborted || isAbort(error) ? "aborted" : "failed", answers.drawn()),
       )
       .finally(() => lease.release())
       .catch((error) => parts.log("error", "inference.close_failed", { requestId: asked.requestId, error }));
@@ -152,7 +149,7 @@ export async function openSession(
       choices: planned.choices,
       tokenizer,
       promptTokens,
-      truncatedTokens: planned.truncatedTokens,
+      truncatedTokens,
       drawn: answers.drawn,
       pieces: answers.pieces,
     };
@@ -226,34 +223,6 @@ function answerPhases(span: ReturnType<Traces["current"]>) {
 
 const isAbort = (error: unknown): boolean => error instanceof Error && error.name === "AbortError";
 
-/** Writes the usage row and returns the function that closes it. */
-function admit(
-  parts: SessionParts,
-  { requestId, headers }: Asked,
-  caller: Caller,
-  model: ServedModel,
-  { promptTokens, truncatedTokens }: { promptTokens: number; truncatedTokens: number },
-): (outcome: UsageOutcome, completionTokens: number) => void {
-  const { usage, clock, log, metrics } = parts;
-  const [ownerId, keyId, modelId] = [caller.userId, caller.keyId, model.modelId];
-  usage.open.run({ requestId, ownerId, keyId, modelId, promptTokens, at: clock.now() });
-  const begun = clock.monotonicMs();
-  return (outcome, completionTokens) => {
-    usage.end.run(completionTokens, outcome, requestId);
-    metrics.tokens(promptTokens, completionTokens);
-    log("info", "inference.ended", {
-      requestId,
-      modelId,
-      outcome,
-      promptTokens,
-      truncatedTokens,
-      completionTokens,
-      sessionId: headers["x-session-id"],
-      ms: Math.round(clock.monotonicMs() - begun),
-    });
-  };
-}
-
 function promptTokensOf(planned: Plan): number {
   const lengths = new Map(planned.choices.map(({ promptIndex, prompt }) => [promptIndex, prompt.length]));
   return [...lengths.values()].reduce((sum, length) => sum + length, 0);
@@ -261,7 +230,8 @@ function promptTokensOf(planned: Plan): number {
 
 function choicesOf(
   planned: Plan,
-  { draw, headers }: Asked,
+  draw: DrawFields,
+  { headers }: Asked,
   caller: Caller,
   model: ServedModel,
   tokenizer: Tokenizer,
