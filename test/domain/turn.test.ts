@@ -65,7 +65,8 @@ function script(events: ChatEvent[], failure?: Failure) {
       yield* events;
       if (failure) throw failure;
     }
-    return { model: "model_base", created: 1_777_896_000, promptTokens: 31, events: told() };
+    const head = { id: "chatcmpl-req_1", created: 1_777_896_000, model: "model_base" };
+    return { head, promptTokens: 31, tokenizer: null, events: told() };
   };
   return { run, asked };
 }

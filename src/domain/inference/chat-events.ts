@@ -3,7 +3,7 @@
 import { Failure } from "../../base/errors.ts";
 import type { Caller } from "../../contract/endpoint.ts";
 import type { ToolCall } from "../../engine/format/tool-format.ts";
-import type { GeneratedToken } from "../../engine/generator.ts";
+import type { GeneratedToken, Tokenizer } from "../../engine/generator.ts";
 import type { Confidence } from "./answers.ts";
 import type { ChatRequest } from "./chat-request.ts";
 import type { Spoken } from "./reader.ts";
@@ -32,19 +32,20 @@ export type ChatEvent = { index: number; tokens: readonly GeneratedToken[] } & (
 
 /** A chat that is being answered. */
 export interface ChatAnswer {
-  model: string;
-  /** Unix seconds. */
-  created: number;
+  /** `created` in Unix seconds. */
+  head: { id: string; created: number; model: string };
   /** Null if an upstream has not reported it yet. */
   promptTokens: number | null;
+  /** Of the model here; null for an upstream's. */
+  tokenizer: Tokenizer | null;
   /** Can be read once; leaving it early ends the work. */
   events: AsyncGenerator<ChatEvent, void, void>;
 }
 
-/** Answers one choice, here or by the upstream that the headers name. Throws what either throws before its answer begins. */
+/** Answers a chat, once its first event is there: an error before that is returned as the response. */
 export type RunChat = (request: ChatRequest, asked: Asked, caller: Caller) => Promise<ChatAnswer>;
 
-/** Waits for the first item, so that an error before it is returned as the response; null if there is none. */
+/** Waits for the first item; null if there is none. `all` has it too. */
 export async function begun<T>(
   items: AsyncGenerator<T, void, void>,
 ): Promise<{ first: T; all: AsyncGenerator<T, void, void> } | null> {

@@ -29,6 +29,7 @@ export interface RequestTool extends OfferedTool {
   strict?: boolean;
 }
 
+/** A chat that is to be answered. */
 export interface ChatRequest {
   /** If left out, the only base that answers. */
   model: string | undefined;

@@ -8,62 +8,38 @@ import { callFormatOf, formatLongChat, type ThoughtMarks, thoughtMarksOf } from 
 import type { CallFormat } from "../../engine/format/tool-format.ts";
 import type { GeneratedToken, Steering, Tokenizer } from "../../engine/generator.ts";
 import { schemaGrammar } from "../../engine/grammar/grammar.ts";
+import type { Choice, ChoiceEnd } from "./answers.ts";
 import { callsGrammar, checkedCall } from "./calls.ts";
 import { begun, type ChatAnswer, type ChatEnd, type ChatEvent } from "./chat-events.ts";
 import { type ChatRequest, checkAnswerable, checkLimits, offeredTools } from "./chat-request.ts";
 import { withTokenizer } from "./held.ts";
 import { refuseHuge } from "./prompts.ts";
 import { AnswerReader } from "./reader.ts";
-import {
-  type Asked,
-  openSession,
-  type Plan,
-  type PlannedChoice,
-  refuseProvider,
-  type Session,
-  type SessionParts,
-} from "./session.ts";
-import { type EndedChoice, usageOf } from "./shapes.ts";
+import { type Asked, openSession, type Plan, refuseProvider, type Session, type SessionParts } from "./session.ts";
+import { usageOf } from "./shapes.ts";
 import { budgetOf, isWanted, steerThought, type ThoughtSteering, thinkingPrompt } from "./thinking.ts";
 import { fitConversation } from "./truncate.ts";
 
-export interface ChatSession {
-  session: Session;
-  /** Can be read once; leaving it early ends the work. */
-  events: AsyncGenerator<ChatEvent, void, void>;
-}
-
-/** Throws not_found, not_deployed, prompt_too_long, template_failed, validation, and what the engine throws. */
-export async function openChat(
+/** RunChat by a model here. Throws not_found, not_deployed, prompt_too_long, template_failed, validation, and what the engine throws. */
+export async function answerHere(
   parts: SessionParts,
   request: ChatRequest,
   asked: Asked,
   caller: Caller,
-): Promise<ChatSession> {
+): Promise<ChatAnswer> {
   checkAnswerable(request);
   const answers: Answer[] = [];
-  const session = await openSession(
-    parts,
-    asked,
-    caller,
-    { ...request, idMark: "chatcmpl" },
-    async (tokenizer, seatContext) => {
-      const planned = await planChat(request, tokenizer, seatContext);
-      answers.push(...planned.answers);
-      if (planned.cannotThink) asked.setHeader("x-plumbline-reasoning", "unsupported");
-      return planned;
-    },
-  );
-  return { session, events: eventsOf(session, answers) };
-}
-
-/** As openChat, once the first event is there: an error before it is returned as the response. */
-export async function answerHere(...given: Parameters<typeof openChat>): Promise<ChatAnswer> {
-  const { session, events } = await openChat(...given);
-  const started = await begun(events);
+  const drawn = { ...request, idMark: "chatcmpl" };
+  const session = await openSession(parts, asked, caller, drawn, async (tokenizer, seatContext) => {
+    const planned = await planChat(request, tokenizer, seatContext);
+    answers.push(...planned.answers);
+    if (planned.cannotThink) asked.setHeader("x-plumbline-reasoning", "unsupported");
+    return planned;
+  });
+  const started = await begun(eventsOf(session, answers));
   if (started === null) throw new Failure("inference_failed", "The answer has no beginning");
-  const { model, created } = session.head;
-  return { model, created, promptTokens: session.promptTokens, events: started.all };
+  const { head, promptTokens, tokenizer } = session;
+  return { head, promptTokens, tokenizer, events: started.all };
 }
 
 /** Context size assumed for counting, so that a prompt is counted even if it does not fit a seat. */
@@ -93,7 +69,7 @@ interface Answer {
 }
 
 async function* eventsOf(session: Session, answers: readonly Answer[]): AsyncGenerator<ChatEvent, void, void> {
-  const ended: EndedChoice[] = [];
+  const ended: ChoiceEnd[] = [];
   let reasoningTokens = 0;
   const calls = answers.map(() => 0);
   const held = answers.map((): GeneratedToken[] => []);
@@ -108,7 +84,7 @@ async function* eventsOf(session: Session, answers: readonly Answer[]): AsyncGen
     }
     if (!("end" in piece)) continue;
     const finishReason = piece.end.finishReason === "stop" && calls[index]! > 0 ? "tool_calls" : piece.end.finishReason;
-    ended.push({ index, ...piece.end });
+    ended.push(piece.end);
     reasoningTokens += thought?.tokens() ?? 0;
     const { stopString, confidence } = piece.end;
     const usage = { ...usageOf(session, ended), reasoningTokens };
@@ -139,7 +115,7 @@ async function planChat(request: ChatRequest, tokenizer: Tokenizer, seatContext:
   const budget = budgetOf(thinking, request.maxTokens);
   const thinks = marks !== null && wanted !== false;
   const question = request.messages.findLast(({ role }) => role === "user")?.content ?? "";
-  const choices: PlannedChoice[] = [];
+  const choices: Choice[] = [];
   const answers: Answer[] = [];
   for (let index = 0; index < request.choices; index++) {
     const thought = thinks

@@ -4,11 +4,11 @@ import { chatBody } from "../../contract/chat-body.ts";
 import type { Handler, Input, Reply, StreamEvent } from "../../contract/endpoint.ts";
 import { EventStream } from "../../contract/endpoint.ts";
 import type { GeneratedToken } from "../../engine/generator.ts";
-import { type ChatEnd, type ChatEvent, type ChatUsage, wholeAnswers } from "./chat-events.ts";
+import { type ChatAnswer, type ChatEnd, type ChatEvent, type ChatUsage, wholeAnswers } from "./chat-events.ts";
 import { argumentsOf, type ChatRequest, formatOf, type Place, type RequestMessage } from "./chat-request.ts";
-import { type ChatSession, openChat } from "./chat-session.ts";
+import { answerHere } from "./chat-session.ts";
 import { chatLogprobs } from "./logprobs.ts";
-import type { Session, SessionParts } from "./session.ts";
+import type { SessionParts } from "./session.ts";
 import { callJson, confidenceOf, done, event, scoreOf, usageJson } from "./shapes.ts";
 
 type Endpoint = (typeof chat)["inference.chat"];
@@ -19,7 +19,7 @@ const defaults = chatBody.properties;
 export const createChat =
   (parts: SessionParts): Handler<Endpoint> =>
   async ({ body, ...asked }, caller) => {
-    const answer = await openChat(parts, requestOf(body), asked, caller);
+    const answer = await answerHere(parts, requestOf(body), asked, caller);
     return body.stream ? new EventStream(stream(answer, body)) : reply(answer, body);
   };
 
@@ -75,18 +75,18 @@ export function messageOf(message: Body["messages"][number], at: Place): Request
   };
 }
 
-const logprobsOf = (tokens: readonly GeneratedToken[], session: Session, body: Body) =>
-  body.logprobs ? chatLogprobs(tokens, session.tokenizer, body.top_logprobs ?? 0) : null;
+const logprobsOf = (tokens: readonly GeneratedToken[], { tokenizer }: ChatAnswer, body: Body) =>
+  body.logprobs ? chatLogprobs(tokens, tokenizer!, body.top_logprobs ?? 0) : null;
 
 const usageOf = (usage: ChatUsage) => ({
   ...usageJson(usage),
   completion_tokens_details: { reasoning_tokens: usage.reasoningTokens },
 });
 
-async function reply({ session, events }: ChatSession, body: Body): Promise<Reply<Endpoint>> {
-  const { answers, usage } = await wholeAnswers(events);
+async function reply(answer: ChatAnswer, body: Body): Promise<Reply<Endpoint>> {
+  const { answers, usage } = await wholeAnswers(answer.events);
   return {
-    ...session.head,
+    ...answer.head,
     object: "chat.completion",
     choices: answers.map(({ index, thought, words, calls, tokens, end }) => ({
       index,
@@ -99,7 +99,7 @@ async function reply({ session, events }: ChatSession, body: Body): Promise<Repl
       },
       finish_reason: end.finishReason,
       stop_reason: end.stopString,
-      logprobs: logprobsOf(tokens, session, body),
+      logprobs: logprobsOf(tokens, answer, body),
       confidence_score: scoreOf(end),
     })),
     usage: usageOf(usage),
@@ -107,17 +107,17 @@ async function reply({ session, events }: ChatSession, body: Body): Promise<Repl
   };
 }
 
-async function* stream({ session, events }: ChatSession, body: Body): AsyncGenerator<StreamEvent, void, void> {
+async function* stream(answer: ChatAnswer, body: Body): AsyncGenerator<StreamEvent, void, void> {
   const chunk = (choices: unknown[], more = {}) =>
-    event({ ...session.head, object: "chat.completion.chunk", choices, ...more });
+    event({ ...answer.head, object: "chat.completion.chunk", choices, ...more });
   const begun = new Set<number>();
   const ended: ChatEnd[] = [];
-  for await (const told of events) {
+  for await (const told of answer.events) {
     const { index, tokens } = told;
     const part = (delta: object, finish: string | null = null, more = {}) => ({
       index,
       delta,
-      logprobs: tokens.length > 0 ? logprobsOf(tokens, session, body) : null,
+      logprobs: tokens.length > 0 ? logprobsOf(tokens, answer, body) : null,
       finish_reason: finish,
       ...more,
     });
@@ -136,7 +136,7 @@ async function* stream({ session, events }: ChatSession, body: Body): AsyncGener
       stop_reason: told.end.stopString,
       confidence_score: scoreOf(told.end),
     });
-    yield chunk([last], ended.length < session.choices.length ? {} : confidenceOf(ended));
+    yield chunk([last], ended.length < (body.n ?? defaults.n.default) ? {} : confidenceOf(ended));
   }
   if (body.stream_options?.include_usage)
     yield chunk([], { usage: usageOf(ended.at(-1)!.usage), ...confidenceOf(ended) });

@@ -4,10 +4,11 @@ import type { completions } from "../../contract/completions.ts";
 import type { Handler, Input, Reply, StreamEvent } from "../../contract/endpoint.ts";
 import { EventStream } from "../../contract/endpoint.ts";
 import type { GeneratedToken, PromptToken, Tokenizer } from "../../engine/generator.ts";
+import type { ChoiceEnd } from "./answers.ts";
 import { type CompletionLogprobs, completionLogprobs, scoredAnswer, scoredPrompt } from "./logprobs.ts";
 import { promptsOf } from "./prompts.ts";
 import { openSession, type Plan, type Session, type SessionParts } from "./session.ts";
-import { confidenceOf, done, type EndedChoice, event, scoreOf, usageJson, usageOf } from "./shapes.ts";
+import { confidenceOf, done, event, scoreOf, usageJson, usageOf } from "./shapes.ts";
 
 type Endpoint = (typeof completions)["inference.completions"];
 type Body = Input<Endpoint>["body"];
@@ -48,7 +49,7 @@ interface Part {
   index: number;
   text: string;
   logprobs: CompletionLogprobs | null;
-  end: EndedChoice | null;
+  end: ChoiceEnd | null;
 }
 
 async function* partsOf(session: Session, body: Body): AsyncGenerator<Part, void, void> {
@@ -84,7 +85,7 @@ async function* partsOf(session: Session, body: Body): AsyncGenerator<Part, void
     // Without log-probs, the prompt is echoed with the first piece of the answer.
     else if (body.echo && !offsets.has(index)) yield prompted(index, []);
     if ("text" in piece) yield answered(index, piece.text, piece.tokens);
-    if ("end" in piece) yield { index, text: "", logprobs: null, end: { index, ...piece.end } };
+    if ("end" in piece) yield { index, text: "", logprobs: null, end: piece.end };
   }
 }
 
@@ -96,7 +97,7 @@ function sentText({ prompt }: Body, tokenizer: Tokenizer, tokens: readonly numbe
 
 async function reply(session: Session, body: Body): Promise<Reply<Endpoint>> {
   const choices = session.choices.map(() => ({ text: "", logprobs: [] as CompletionLogprobs[] }));
-  const ended: EndedChoice[] = [];
+  const ended: ChoiceEnd[] = [];
   for await (const { index, text, logprobs, end } of partsOf(session, body)) {
     choices[index]!.text += text;
     if (logprobs !== null) choices[index]!.logprobs.push(logprobs);
@@ -129,7 +130,7 @@ const joined = (parts: readonly CompletionLogprobs[]): CompletionLogprobs => ({
 async function* stream(session: Session, body: Body): AsyncGenerator<StreamEvent, void, void> {
   const chunk = (choice: object, more = {}) =>
     event({ ...session.head, object: "text_completion", choices: [choice], ...more });
-  const ended: EndedChoice[] = [];
+  const ended: ChoiceEnd[] = [];
   for await (const { index, text, logprobs, end } of partsOf(session, body)) {
     if (end === null) {
       yield chunk({ text, index, logprobs, finish_reason: null });

@@ -138,14 +138,14 @@ const usageJson = ({
   cache_read_input_tokens: cachedTokens,
 });
 
-async function reply(id: string, { model, events }: ChatAnswer): Promise<Reply<Endpoint>> {
+async function reply(id: string, { head, events }: ChatAnswer): Promise<Reply<Endpoint>> {
   const { answers, usage } = await wholeAnswers(events);
   const { thought, words, calls, end } = answers[0]!;
   return {
     id,
     type: "message",
     role: "assistant",
-    model,
+    model: head.model,
     content: [
       ...(thought === "" ? [] : [{ type: "thinking" as const, thinking: thought, signature: "" }]),
       ...(words === "" ? [] : [{ type: "text" as const, text: words }]),
@@ -173,11 +173,9 @@ function inputOf(json: string): Record<string, unknown> {
 
 const event = (type: string, more: object): StreamEvent => ({ event: type, data: JSON.stringify({ type, ...more }) });
 
-async function* stream(
-  id: string,
-  { model, promptTokens, events }: ChatAnswer,
-): AsyncGenerator<StreamEvent, void, void> {
-  const usage = usageJson({ promptTokens: promptTokens ?? 0, completionTokens: 0, cachedTokens: 0 });
+async function* stream(id: string, answer: ChatAnswer): AsyncGenerator<StreamEvent, void, void> {
+  const { model } = answer.head;
+  const usage = usageJson({ promptTokens: answer.promptTokens ?? 0, completionTokens: 0, cachedTokens: 0 });
   const head = { id, type: "message", role: "assistant", model, content: [], stop_reason: null, stop_sequence: null };
   yield event("message_start", { message: { ...head, usage } });
   yield event("ping", {});
@@ -198,7 +196,7 @@ async function* stream(
   }
   const blockOfCall: number[] = [];
   const grow = (delta: object, at = index): StreamEvent => event("content_block_delta", { index: at, delta });
-  for await (const told of events)
+  for await (const told of answer.events)
     switch (told.kind) {
       case "thought":
         yield* within("thinking", { type: "thinking", thinking: "", signature: "" });

@@ -126,7 +126,7 @@ function requestOf(body: Body, conversation: RequestMessage[], { seatContext }: 
 }
 
 /** The response's fields that are known before the answer. */
-const headOf = (id: string, body: Body, { model, created }: ChatAnswer) => ({
+const headOf = (id: string, body: Body, { head: { model, created } }: ChatAnswer) => ({
   id,
   object: "response" as const,
   created_at: created,

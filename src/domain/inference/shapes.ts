@@ -5,11 +5,6 @@ import type { ToolCall } from "../../engine/format/tool-format.ts";
 import type { ChoiceEnd, Confidence } from "./answers.ts";
 import type { Session } from "./session.ts";
 
-/** What is known of a choice once it has ended. */
-export interface EndedChoice extends ChoiceEnd {
-  index: number;
-}
-
 export const event = (chunk: unknown): StreamEvent => ({ data: JSON.stringify(chunk) });
 export const done: StreamEvent = { data: "[DONE]" };
 
@@ -33,7 +28,7 @@ export interface Usage {
  * Prompt tokens count once, however many choices answer them; cached are those that no choice of the prompt had to
  * read.
  */
-export function usageOf(session: Session, ended: readonly Pick<EndedChoice, "index" | "cachedTokens">[]): Usage {
+export function usageOf(session: Session, ended: readonly Pick<ChoiceEnd, "index" | "cachedTokens">[]): Usage {
   const cached = new Map<number, number>();
   for (const { index, cachedTokens } of ended) {
     const { promptIndex } = session.choices[index]!;

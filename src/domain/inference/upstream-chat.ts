@@ -62,6 +62,7 @@ export function upstreamBody(request: ChatRequest) {
 }
 
 interface Chunk {
+  id: string;
   created: number;
   model: string;
   choices: {
@@ -80,7 +81,7 @@ interface Chunk {
   };
 }
 
-/** Waits for the first chunk, so that an error before it is returned as the response. */
+/** RunChat by an upstream. The first chunk is enough for a beginning. */
 export async function answerThere(
   forward: Forward,
   request: ChatRequest,
@@ -91,8 +92,8 @@ export async function answerThere(
   const { events } = (await forward("chat/completions", { ...asked, body }, caller)) as EventStream;
   const started = await begun(chunksOf(events));
   if (started === null) throw new Failure("upstream_failed", "The upstream's answer has no beginning");
-  const { model, created } = started.first;
-  return { model, created, promptTokens: null, events: eventsOf(started.all) };
+  const { id, created, model } = started.first;
+  return { head: { id, created, model }, promptTokens: null, tokenizer: null, events: eventsOf(started.all) };
 }
 
 async function* chunksOf(events: AsyncIterable<StreamEvent>): AsyncGenerator<Chunk, void, void> {

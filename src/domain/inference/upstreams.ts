@@ -4,7 +4,7 @@ import { Failure, invalid } from "../../base/errors.ts";
 import type { Caller, StreamEvent } from "../../contract/endpoint.ts";
 import { EventStream } from "../../contract/endpoint.ts";
 import { openAccount } from "./account.ts";
-import type { SessionParts } from "./session.ts";
+import type { Asked, SessionParts } from "./session.ts";
 import type { UsageOutcome } from "./store.ts";
 
 interface Upstream {
@@ -37,12 +37,7 @@ interface Sent {
   stream_options?: { include_usage?: boolean } | null;
 }
 
-interface Arrived {
-  headers: Record<string, unknown>;
-  body: Sent;
-  requestId: string;
-  signal: AbortSignal;
-}
+type Arrived = Pick<Asked, "headers" | "requestId" | "signal"> & { body: Sent };
 
 /** Returns the response of the upstream that the request names. */
 export type Forward = (
