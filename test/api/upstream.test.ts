@@ -165,7 +165,7 @@ describe("upstreams", () => {
     assert.equal(seen.body.max_tokens, 9);
   });
 
-  test("a message as the upstream is asked it, which judges by itself what only a model here cannot do without", async () => {
+  test("an upstream gets a message as a chat, without the checks for a local model", async () => {
     const tool = { name: "f", description: "F.", input_schema: { type: "object" } };
     const body = {
       model: "big",

@@ -1,5 +1,5 @@
-// The usage row of a request: written when its work begins, and closed at the end with what was read and drawn. The
-// metrics and the log get the same.
+// The usage row of a request. It is written when the work begins, and closed at the end with the tokens that were read
+// and drawn. The same counts go to the metrics and the log.
 import type { Log } from "../../base/log.ts";
 import type { Metrics } from "../../base/metrics.ts";
 import type { Clock } from "../../base/time.ts";
@@ -14,7 +14,7 @@ export interface AccountParts {
 }
 
 export interface Account {
-  /** For prompt tokens that are not known from the beginning. */
+  /** Sets the number of prompt tokens, if it was not known at the beginning. */
   read(promptTokens: number): void;
   end(outcome: UsageOutcome, completionTokens: number): void;
 }

@@ -1,5 +1,5 @@
-// What is told of a chat while it is answered, by a model here or by an upstream. Each endpoint renders these events in
-// its own form.
+// The events of a chat while it is answered, by a model of this machine or by an upstream. Each endpoint renders them in
+// its own format.
 import { Failure } from "../../base/errors.ts";
 import type { Caller } from "../../contract/endpoint.ts";
 import type { ToolCall } from "../../engine/format/tool-format.ts";
@@ -20,7 +20,7 @@ export interface ChatEnd {
   stopString: string | null;
   /** Null for base models and upstreams. */
   confidence: Confidence | null;
-  /** Of all choices that have ended so far. */
+  /** Usage of all choices that have ended so far; the last one's is that of the request. */
   usage: ChatUsage;
 }
 
@@ -36,16 +36,16 @@ export interface ChatAnswer {
   head: { id: string; created: number; model: string };
   /** Null if an upstream has not reported it yet. */
   promptTokens: number | null;
-  /** Of the model here; null for an upstream's. */
+  /** The tokenizer of the model that answers; null for an upstream. */
   tokenizer: Tokenizer | null;
   /** Can be read once; leaving it early ends the work. */
   events: AsyncGenerator<ChatEvent, void, void>;
 }
 
-/** Answers a chat, once its first event is there: an error before that is returned as the response. */
+/** Returns when the answer begins, so that an error before its first event is returned as the response. */
 export type RunChat = (request: ChatRequest, asked: Asked, caller: Caller) => Promise<ChatAnswer>;
 
-/** Waits for the first item; null if there is none. `all` has it too. */
+/** Waits for the first item; null if there is none. `all` contains the first item too. */
 export async function begun<T>(
   items: AsyncGenerator<T, void, void>,
 ): Promise<{ first: T; all: AsyncGenerator<T, void, void> } | null> {

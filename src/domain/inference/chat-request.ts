@@ -1,6 +1,6 @@
-// A chat as an endpoint asks for it. chat/completions, Messages, Responses and count_tokens each make one of their
-// body; it is answered by a model here or sent to an upstream. What the schemas of the bodies do not say is checked
-// here, and refused at the place where the body has it.
+// The chat request that every endpoint builds from its own body: chat/completions, Messages, Responses, count_tokens. A
+// model of this machine answers it, or an upstream does. Rules that the schemas of the bodies do not express are checked
+// here; each error names the field of the client's own body.
 import { Failure, invalid, type ValidationDetail } from "../../base/errors.ts";
 import { chatBody, formatWithTools } from "../../contract/chat-body.ts";
 import type { ChatMessage } from "../../engine/format/chat-format.ts";
@@ -12,24 +12,26 @@ import type { ThinkingAsked } from "./thinking.ts";
 /** Path of a field in the request, for errors about it. */
 export type Place = (string | number)[];
 
+/** A call in the conversation, and the places that errors about it name. */
 export interface RequestCall extends ToolCall {
   nameAt: Place;
   argumentsAt: Place;
 }
 
+/** A message, and the field of the body that it was made from. */
 export interface RequestMessage extends ChatMessage {
   role: "system" | "developer" | "user" | "assistant" | "tool";
   toolCalls?: readonly RequestCall[];
   at: Place;
 }
 
-/** The name of a tool stands beside its parameters. */
+/** A tool; `at` is the place of its parameters, and its name is a field beside them. */
 export interface RequestTool extends OfferedTool {
   /** For upstreams: whether they should keep calls to the parameters. */
   strict?: boolean;
 }
 
-/** A chat that is to be answered. */
+/** A chat to be answered, whichever endpoint received it. */
 export interface ChatRequest {
   /** If left out, the only base that answers. */
   model: string | undefined;
@@ -59,8 +61,8 @@ export interface ChatRequest {
  */
 export const uncut = 10_000_000;
 
-/** What a request says that leaves everything out but its model and its messages. */
-export const unasked = {
+/** The values of a request that leaves out everything but its model and its messages. */
+export const requestDefaults = {
   draw: {},
   maxTokens: chatBody.properties.max_tokens.default,
   truncateTo: uncut,
@@ -83,7 +85,7 @@ export function offeredTools({ tools, toolChoice }: ChatRequest): { tools: reado
 const { minItems: fewestMessages, maxItems: mostMessages } = chatBody.properties.messages;
 const { maxItems: mostCalls } = chatBody.properties.messages.items.properties.tool_calls;
 
-/** The limits of a chat/completions body, for bodies of another form. Throws validation. */
+/** Checks the rules of a chat/completions body that Messages and Responses do not have. Throws validation. */
 export function checkLimits({ messages, messagesAt, tools, toolChoice, format }: ChatRequest): void {
   if (messages.length < fewestMessages)
     throw invalid(messagesAt, `must NOT have fewer than ${fewestMessages} items`, "minItems_error");
@@ -102,13 +104,13 @@ export function checkLimits({ messages, messagesAt, tools, toolChoice, format }:
   if (details.length > 0) throw refusalOf(details.slice(0, mostDetails));
 }
 
-/** So many errors are enough to correct a request. */
+/** Errors beyond this number are dropped: the first ones are enough to correct a request. */
 const mostDetails = 200;
 
 export const refusalOf = (details: ValidationDetail[]): Failure =>
   new Failure("validation", details.map(({ loc, msg }) => `${loc.join(".")}: ${msg}`).join("; "), { details });
 
-/** What a model here cannot do without; an upstream judges it by itself. Throws validation. */
+/** Checks what a model of this machine needs; an upstream checks for itself. Throws validation. */
 export function checkAnswerable(request: ChatRequest): void {
   const names = request.tools.map(({ name }) => name);
   const twice = names.findIndex((name, index) => names.indexOf(name) < index);

@@ -1,5 +1,5 @@
-// A chat that a model of this machine answers: its prompt, the grammars and the steering of its answers, and the events
-// that their text is read into. It is independent of the wire.
+// A chat that a model of this machine answers: makes its prompt, the grammars and the steering of its answers, and reads
+// their text into events. It does not know the client's format.
 import { createHash } from "node:crypto";
 import { Failure, invalid } from "../../base/errors.ts";
 import { randomWord } from "../../base/ids.ts";
@@ -10,7 +10,7 @@ import type { GeneratedToken, Steering, Tokenizer } from "../../engine/generator
 import { schemaGrammar } from "../../engine/grammar/grammar.ts";
 import type { Choice, ChoiceEnd } from "./answers.ts";
 import { callsGrammar, checkedCall } from "./calls.ts";
-import { begun, type ChatAnswer, type ChatEnd, type ChatEvent } from "./chat-events.ts";
+import type { ChatAnswer, ChatEnd, ChatEvent } from "./chat-events.ts";
 import { type ChatRequest, checkAnswerable, checkLimits, offeredTools } from "./chat-request.ts";
 import { withTokenizer } from "./held.ts";
 import { refuseHuge } from "./prompts.ts";
@@ -20,7 +20,7 @@ import { usageOf } from "./shapes.ts";
 import { budgetOf, isWanted, steerThought, type ThoughtSteering, thinkingPrompt } from "./thinking.ts";
 import { fitConversation } from "./truncate.ts";
 
-/** RunChat by a model here. Throws not_found, not_deployed, prompt_too_long, template_failed, validation, and what the engine throws. */
+/** Answers a chat with a model of this machine. Throws not_found, not_deployed, prompt_too_long, template_failed, validation, and what the engine throws. */
 export async function answerHere(
   parts: SessionParts,
   request: ChatRequest,
@@ -36,16 +36,14 @@ export async function answerHere(
     if (planned.cannotThink) asked.setHeader("x-plumbline-reasoning", "unsupported");
     return planned;
   });
-  const started = await begun(eventsOf(session, answers));
-  if (started === null) throw new Failure("inference_failed", "The answer has no beginning");
   const { head, promptTokens, tokenizer } = session;
-  return { head, promptTokens, tokenizer, events: started.all };
+  return { head, promptTokens, tokenizer, events: eventsOf(session, answers) };
 }
 
 /** Context size assumed for counting, so that a prompt is counted even if it does not fit a seat. */
 const countedContext = 1 << 15;
 
-/** The tokens of a chat's prompt. Generates nothing, and records no usage. */
+/** Counts the tokens of a chat's prompt. Generates nothing, and records no usage. */
 export async function countPrompt(
   parts: SessionParts,
   request: ChatRequest,

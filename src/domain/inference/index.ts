@@ -1,4 +1,5 @@
 // Answers, embeddings and rankings by the models of this machine; each request has a usage row.
+import { Failure } from "../../base/errors.ts";
 import type { chat } from "../../contract/chat.ts";
 import type { completions } from "../../contract/completions.ts";
 import type { Caller, Handlers } from "../../contract/endpoint.ts";
@@ -8,7 +9,7 @@ import type { tokens } from "../../contract/tokens.ts";
 import type { vectors } from "../../contract/vectors.ts";
 import type { Store } from "../../store/open.ts";
 import { createChat } from "./chat.ts";
-import type { RunChat } from "./chat-events.ts";
+import { begun, type RunChat } from "./chat-events.ts";
 import { checkLimits } from "./chat-request.ts";
 import { answerHere } from "./chat-session.ts";
 import { createCompletions } from "./completions.ts";
@@ -50,9 +51,11 @@ export function createInference(parts: InferenceParts): Inference {
   const forward = createForward({ ...session, upstreams: parts.upstreams });
   const run: RunChat = async (request, asked, caller) => {
     checkLimits(request);
-    return isForwarded(asked.headers)
-      ? answerThere(forward, request, asked, caller)
-      : answerHere(session, request, asked, caller);
+    if (isForwarded(asked.headers)) return answerThere(forward, request, asked, caller);
+    const answer = await answerHere(session, request, asked, caller);
+    const started = await begun(answer.events);
+    if (started === null) throw new Failure("inference_failed", "The answer has no beginning");
+    return { ...answer, events: started.all };
   };
   return {
     handlers: {

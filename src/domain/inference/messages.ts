@@ -4,7 +4,7 @@ import type { Handler, Input, Reply, StreamEvent } from "../../contract/endpoint
 import { EventStream } from "../../contract/endpoint.ts";
 import type { messages } from "../../contract/messages.ts";
 import { type ChatAnswer, type ChatEnd, type ChatUsage, type RunChat, wholeAnswers } from "./chat-events.ts";
-import { type ChatRequest, type RequestCall, type RequestMessage, unasked } from "./chat-request.ts";
+import { type ChatRequest, type RequestCall, type RequestMessage, requestDefaults } from "./chat-request.ts";
 import { countPrompt } from "./chat-session.ts";
 import type { SessionParts } from "./session.ts";
 import { confidenceOf } from "./shapes.ts";
@@ -38,7 +38,7 @@ const requestOf = (body: Body): ChatRequest => ({
 
 function promptOf({ model, system, messages: sent, tools, tool_choice: choice, thinking }: PromptBody): ChatRequest {
   return {
-    ...unasked,
+    ...requestDefaults,
     model,
     messages: [...systemOf(system), ...sent.flatMap(messagesOf)],
     messagesAt: ["body", "messages"],

@@ -11,7 +11,7 @@ import type { responses } from "../../contract/responses.ts";
 import { compile } from "../../contract/validate.ts";
 import { messageOf } from "./chat.ts";
 import type { ChatAnswer, ChatEnd, RunChat } from "./chat-events.ts";
-import { type ChatRequest, formatOf, type RequestMessage, refusalOf, unasked } from "./chat-request.ts";
+import { type ChatRequest, formatOf, type RequestMessage, refusalOf, requestDefaults } from "./chat-request.ts";
 import { createOutput, messageOfOutput, messagesOf, type OutputEvent, type OutputItem } from "./response-items.ts";
 import { confidenceOf } from "./shapes.ts";
 import { type HasDocument, namedNow } from "./sources.ts";
@@ -98,7 +98,7 @@ function requestOf(body: Body, conversation: RequestMessage[], { seatContext }: 
   const { instructions, tool_choice: choice, max_output_tokens: most } = body;
   const format = body.text?.format;
   return {
-    ...unasked,
+    ...requestDefaults,
     model: body.model,
     // The instructions apply to this response only.
     messages: instructions
@@ -106,11 +106,11 @@ function requestOf(body: Body, conversation: RequestMessage[], { seatContext }: 
       : conversation,
     messagesAt: ["body", "input"],
     draw: { temperature: body.temperature, top_p: body.top_p ?? null },
-    maxTokens: most ?? unasked.maxTokens,
+    maxTokens: most ?? requestDefaults.maxTokens,
     truncateTo:
       body.truncation === "auto"
         ? Math.max(1, seatContext - (most ?? Math.ceil(answerShare * seatContext)))
-        : unasked.truncateTo,
+        : requestDefaults.truncateTo,
     tools: (body.tools ?? []).map(({ name, description, parameters, strict }, index) => ({
       name: name!,
       ...(description != null && { description }),
@@ -121,7 +121,7 @@ function requestOf(body: Body, conversation: RequestMessage[], { seatContext }: 
     toolChoice: typeof choice === "object" && choice !== null ? { name: choice.name } : (choice ?? "auto"),
     isParallel: body.parallel_tool_calls ?? true,
     format: formatOf(format?.type, format ?? undefined, ["body", "text", "format"]),
-    thinking: { ...unasked.thinking, effort: body.reasoning?.effort ?? null },
+    thinking: { ...requestDefaults.thinking, effort: body.reasoning?.effort ?? null },
   };
 }
 

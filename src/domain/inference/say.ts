@@ -3,7 +3,7 @@
 import { randomWord } from "../../base/ids.ts";
 import { chatBody } from "../../contract/chat-body.ts";
 import { wholeAnswers } from "./chat-events.ts";
-import { type ChatRequest, unasked } from "./chat-request.ts";
+import { type ChatRequest, requestDefaults } from "./chat-request.ts";
 import { answerHere } from "./chat-session.ts";
 import type { SessionParts } from "./session.ts";
 import { upstreamBody } from "./upstream-chat.ts";
@@ -24,7 +24,7 @@ export const createSaying =
   (parts: SessionParts, forward: Forward): Say =>
   async (ownerId, { model, provider, key_id }, content, signal) => {
     const request: ChatRequest = {
-      ...unasked,
+      ...requestDefaults,
       model,
       messages: [{ role: "user", content, at: ["body", "messages", 0] }],
       messagesAt: ["body", "messages"],

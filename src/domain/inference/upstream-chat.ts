@@ -10,7 +10,7 @@ import type { Asked } from "./session.ts";
 import { callJson } from "./shapes.ts";
 import type { Forward } from "./upstreams.ts";
 
-/** A message as chat/completions has it; what is undefined is left out of the JSON. */
+/** A message in the format of chat/completions; undefined fields are left out of the JSON. */
 export const messageJson = ({ role, content, name, toolCalls = [], toolCallId, thought }: ChatMessage) => ({
   role,
   content: content === "" && toolCalls.length > 0 ? null : content,
@@ -20,7 +20,7 @@ export const messageJson = ({ role, content, name, toolCalls = [], toolCallId, t
   reasoning_content: thought,
 });
 
-/** Defaults of chat/completions. They are sent, so that an upstream draws alike whichever endpoint is asked. */
+/** Defaults of chat/completions. They are sent, so that an upstream gets the same values from every endpoint. */
 const defaults = Object.fromEntries(
   Object.entries(chatBody.properties).flatMap(([name, field]) => ("default" in field ? [[name, field.default]] : [])),
 );
@@ -81,7 +81,7 @@ interface Chunk {
   };
 }
 
-/** RunChat by an upstream. The first chunk is enough for a beginning. */
+/** Answers a chat through an upstream. Returns when the first chunk has arrived. */
 export async function answerThere(
   forward: Forward,
   request: ChatRequest,
