@@ -1,4 +1,4 @@
-// Messages and Responses over a chat that answers by a script: what chats say of thoughts, calls and ends, in the two other forms.
+// Messages and Responses over a chat that answers by a script: its thoughts, calls and ends in the two other formats.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import Anthropic from "@anthropic-ai/sdk";
@@ -12,11 +12,11 @@ import { responses } from "../../src/contract/responses.ts";
 import { compile } from "../../src/contract/validate.ts";
 import type { Confidence } from "../../src/domain/inference/answers.ts";
 import type { ChatEnd, ChatEvent, RunChat } from "../../src/domain/inference/chat-events.ts";
-import { uncut } from "../../src/domain/inference/chat-request.ts";
+import { requestDefaults, uncut } from "../../src/domain/inference/chat-request.ts";
 import { createMessages } from "../../src/domain/inference/messages.ts";
 import type { Spoken } from "../../src/domain/inference/reader.ts";
 import { createResponses } from "../../src/domain/inference/responses.ts";
-import { upstreamBody } from "../../src/domain/inference/upstream-chat.ts";
+import { answerByUpstream, upstreamBody } from "../../src/domain/inference/upstream-chat.ts";
 
 const caller: Caller = { userId: "user_1", userName: "ada", keyId: "key_1" } as Caller;
 const behind = {
@@ -358,4 +358,51 @@ test("a response that is cut is incomplete, and one that fails says so as its la
     ["response.failed", "failed", "inference_failed"],
   );
   assert.equal(rows.size, 0);
+});
+
+test("an upstream's chunks become events, whatever number its calls begin with", async () => {
+  const chunk = (delta: object, finish_reason: string | null = null, more: object = {}) => ({
+    data: JSON.stringify({ id: "c", created: 1, model: "big", choices: [{ delta, finish_reason }], ...more }),
+  });
+  const call = (index: number, given: string, head: object = {}, name: object = {}) => ({
+    tool_calls: [{ index, ...head, function: { ...name, arguments: given } }],
+  });
+  const details = { prompt_tokens_details: { cached_tokens: 3 }, completion_tokens_details: { reasoning_tokens: 2 } };
+  const usage = { prompt_tokens: 11, completion_tokens: 4, ...details };
+  const seen: unknown[] = [];
+  async function* events() {
+    yield chunk({ role: "assistant", content: "" });
+    yield chunk({ reasoning_content: "Hm." });
+    yield chunk({ content: "Well." });
+    yield chunk(call(1, "", { id: "call_a" }, { name: "weather" }));
+    yield chunk(call(1, '{"city":"Oslo"}'));
+    yield chunk(call(2, "{}", { id: "call_b" }, { name: "time" }), "tool_calls");
+    yield chunk({}, null, { choices: [], usage });
+    yield { data: "[DONE]" };
+  }
+  const forward = async (path: string, input: { body: object }) => {
+    seen.push(path, (input.body as { stream: boolean }).stream);
+    return new EventStream(events());
+  };
+  const place = ["body", "messages"];
+  const message = { role: "user" as const, content: "Weather?", at: [...place, 0] };
+  const request = { ...requestDefaults, model: "big", messages: [message], messagesAt: place };
+  const answer = await answerByUpstream(forward, request, around, caller);
+  assert.deepEqual([answer.head, answer.promptTokens], [{ id: "c", created: 1, model: "big" }, null]);
+  const told: ChatEvent[] = [];
+  for await (const event of answer.events) told.push(event);
+  assert.deepEqual(told, [
+    said({ kind: "thought", text: "Hm." }),
+    said({ kind: "words", text: "Well." }),
+    said({ kind: "call", call: 0, id: "call_a", name: "weather" }),
+    said({ kind: "arguments", call: 0, text: '{"city":"Oslo"}' }),
+    said({ kind: "call", call: 1, id: "call_b", name: "time" }),
+    said({ kind: "arguments", call: 1, text: "{}" }),
+    end({
+      finishReason: "tool_calls",
+      confidence: null,
+      usage: { promptTokens: 11, completionTokens: 4, cachedTokens: 3, reasoningTokens: 2, truncatedTokens: 0 },
+    }),
+  ]);
+  assert.deepEqual(seen, ["chat/completions", true]);
 });

@@ -21,7 +21,7 @@ import { budgetOf, isWanted, steerThought, type ThoughtSteering, thinkingPrompt 
 import { fitConversation } from "./truncate.ts";
 
 /** Answers a chat with a model of this machine. Throws not_found, not_deployed, prompt_too_long, template_failed, validation, and what the engine throws. */
-export async function answerHere(
+export async function answerLocally(
   parts: SessionParts,
   request: ChatRequest,
   asked: Asked,

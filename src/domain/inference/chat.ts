@@ -6,7 +6,7 @@ import { EventStream } from "../../contract/endpoint.ts";
 import type { GeneratedToken } from "../../engine/generator.ts";
 import { type ChatAnswer, type ChatEnd, type ChatEvent, type ChatUsage, wholeAnswers } from "./chat-events.ts";
 import { argumentsOf, type ChatRequest, formatOf, type Place, type RequestMessage } from "./chat-request.ts";
-import { answerHere } from "./chat-session.ts";
+import { answerLocally } from "./chat-session.ts";
 import { chatLogprobs } from "./logprobs.ts";
 import type { SessionParts } from "./session.ts";
 import { callJson, confidenceOf, done, event, scoreOf, usageJson } from "./shapes.ts";
@@ -19,7 +19,7 @@ const defaults = chatBody.properties;
 export const createChat =
   (parts: SessionParts): Handler<Endpoint> =>
   async ({ body, ...asked }, caller) => {
-    const answer = await answerHere(parts, requestOf(body), asked, caller);
+    const answer = await answerLocally(parts, requestOf(body), asked, caller);
     return body.stream ? new EventStream(stream(answer, body)) : reply(answer, body);
   };
 

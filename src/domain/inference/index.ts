@@ -11,7 +11,7 @@ import type { Store } from "../../store/open.ts";
 import { createChat } from "./chat.ts";
 import { begun, type RunChat } from "./chat-events.ts";
 import { checkLimits } from "./chat-request.ts";
-import { answerHere } from "./chat-session.ts";
+import { answerLocally } from "./chat-session.ts";
 import { createCompletions } from "./completions.ts";
 import { createEmbeddings } from "./embeddings.ts";
 import { createCountTokens, createMessages } from "./messages.ts";
@@ -21,7 +21,7 @@ import { createSaying, type Say } from "./say.ts";
 import type { SessionParts } from "./session.ts";
 import { prepareResponses, prepareUsage, type UsageTotals } from "./store.ts";
 import { createTokens, type ListedModel } from "./tokens.ts";
-import { answerThere } from "./upstream-chat.ts";
+import { answerByUpstream } from "./upstream-chat.ts";
 import { createForward, isForwarded, orUpstream, type Upstreams } from "./upstreams.ts";
 
 export { createDriftMeter } from "./drift.ts";
@@ -51,8 +51,8 @@ export function createInference(parts: InferenceParts): Inference {
   const forward = createForward({ ...session, upstreams: parts.upstreams });
   const run: RunChat = async (request, asked, caller) => {
     checkLimits(request);
-    if (isForwarded(asked.headers)) return answerThere(forward, request, asked, caller);
-    const answer = await answerHere(session, request, asked, caller);
+    if (isForwarded(asked.headers)) return answerByUpstream(forward, request, asked, caller);
+    const answer = await answerLocally(session, request, asked, caller);
     const started = await begun(answer.events);
     if (started === null) throw new Failure("inference_failed", "The answer has no beginning");
     return { ...answer, events: started.all };

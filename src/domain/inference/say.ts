@@ -4,7 +4,7 @@ import { randomWord } from "../../base/ids.ts";
 import { chatBody } from "../../contract/chat-body.ts";
 import { wholeAnswers } from "./chat-events.ts";
 import { type ChatRequest, requestDefaults } from "./chat-request.ts";
-import { answerHere } from "./chat-session.ts";
+import { answerLocally } from "./chat-session.ts";
 import type { SessionParts } from "./session.ts";
 import { upstreamBody } from "./upstream-chat.ts";
 import type { Forward } from "./upstreams.ts";
@@ -36,7 +36,7 @@ export const createSaying =
     const asked = { headers, requestId: `req_${randomWord()}`, signal, setHeader: () => {} };
     const caller = { userId: ownerId, userName: "", keyId: key_id };
     if (provider === null) {
-      const { answers } = await wholeAnswers((await answerHere(parts, request, asked, caller)).events);
+      const { answers } = await wholeAnswers((await answerLocally(parts, request, asked, caller)).events);
       return answers[0]!.words;
     }
     const answer = await forward("chat/completions", { ...asked, body: upstreamBody(request) }, caller);

@@ -82,7 +82,7 @@ interface Chunk {
 }
 
 /** Answers a chat through an upstream. Returns when the first chunk has arrived. */
-export async function answerThere(
+export async function answerByUpstream(
   forward: Forward,
   request: ChatRequest,
   asked: Asked,
@@ -104,15 +104,17 @@ async function* eventsOf(chunks: AsyncIterable<Chunk>): AsyncGenerator<ChatEvent
   const choice = { index: 0, tokens: [] };
   let finishReason: ChatEnd["finishReason"] = "stop";
   let usage: Chunk["usage"];
-  const begunCalls = new Set<number>();
+  /** Calls are numbered here, because some servers do not begin at 0. */
+  const calls = new Map<number, number>();
   for await (const chunk of chunks) {
     usage = chunk.usage;
     for (const { delta, finish_reason } of chunk.choices) {
       if (delta.reasoning_content) yield { ...choice, kind: "thought", text: delta.reasoning_content };
       if (delta.content) yield { ...choice, kind: "words", text: delta.content };
-      for (const { index: call, id = "", function: called } of delta.tool_calls ?? []) {
-        if (!begunCalls.has(call)) yield { ...choice, kind: "call", call, id, name: called.name ?? "" };
-        begunCalls.add(call);
+      for (const { index, id = "", function: called } of delta.tool_calls ?? []) {
+        const call = calls.get(index) ?? calls.size;
+        if (!calls.has(index)) yield { ...choice, kind: "call", call, id, name: called.name ?? "" };
+        calls.set(index, call);
         if (called.arguments) yield { ...choice, kind: "arguments", call, text: called.arguments };
       }
       finishReason = finish_reason ?? finishReason;
