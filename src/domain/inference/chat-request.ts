@@ -131,7 +131,7 @@ function isObject(json: string): boolean {
   }
 }
 
-/** The JSON text of a call's arguments; a call without any has an empty text. */
+/** The JSON text of a call's arguments: clients send an empty text for none. */
 export const argumentsOf = (text: string): string => (text.trim() === "" ? "{}" : text);
 
 type FormatType = "text" | "json_object" | "json_schema";

@@ -52,7 +52,7 @@ function requestOf(body: Body): ChatRequest {
   };
 }
 
-/** Stored conversations have this form too. */
+/** Converts a message of the body. Stored conversations have the same format. */
 export function messageOf(message: Body["messages"][number], at: Place): RequestMessage {
   const { role, content, name, tool_calls, tool_call_id, reasoning_content } = message;
   const calls = role === "assistant" ? (tool_calls ?? []) : [];

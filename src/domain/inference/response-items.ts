@@ -1,5 +1,5 @@
-// Items of the Responses endpoint: those of its input become messages of a chat, and the events of a chat become those
-// of its output.
+// Items of the Responses endpoint: input items are converted into chat messages, and chat events into output items and
+// their stream events.
 import type { Input, Reply } from "../../contract/endpoint.ts";
 import type { responses } from "../../contract/responses.ts";
 import type { ChatMessage } from "../../engine/format/chat-format.ts";
@@ -88,7 +88,7 @@ export interface OutputEvent {
 export function createOutput(responseId: string) {
   const items: OutputItem[] = [];
   const itemOfCall: number[] = [];
-  /** What the last item is, while it grows. */
+  /** Name of the last item while it grows; empty when it is complete. */
   let open = "";
 
   const placeOf = (index: number) => ({ item_id: items[index]!.id, output_index: index });

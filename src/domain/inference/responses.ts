@@ -73,7 +73,7 @@ const answering =
 
 const checkStored = compile(chatBody.properties.messages.items);
 
-/** The conversation up to the previous response. Errors about it name no more than the field that named it. */
+/** The conversation up to the previous response. Errors in it are reported at previous_response_id. */
 function before({ sql }: ResponseParts, body: Body, caller: Caller): RequestMessage[] {
   const id = body.previous_response_id ?? null;
   if (id === null) return [];
