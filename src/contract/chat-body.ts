@@ -95,6 +95,9 @@ const isFormatted = {
   properties: { response_format: where("type", "json_object", "json_schema") },
 } as const;
 
+/** Why response_format refuses tools that may be called. */
+export const formatWithTools = "does not go with response_format: set it to none, or to required";
+
 export const chatBody = {
   type: "object",
   required: ["messages"],
@@ -194,7 +197,7 @@ export const chatBody = {
         properties: {
           tool_choice: {
             not: { enum: ["auto", null] },
-            description: "does not go with response_format: set it to none, or to required",
+            description: formatWithTools,
           },
         },
       },

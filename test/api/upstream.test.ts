@@ -165,6 +165,54 @@ describe("upstreams", () => {
     assert.equal(seen.body.max_tokens, 9);
   });
 
+  test("an upstream gets a message as a chat, without the checks for a local model", async () => {
+    const tool = { name: "f", description: "F.", input_schema: { type: "object" } };
+    const body = {
+      model: "big",
+      max_tokens: 9,
+      system: "Be brief.",
+      messages: [
+        ...messages,
+        { role: "assistant", content: [{ type: "tool_use", id: "a", name: "f", input: { b: 1 } }] },
+        { role: "user", content: [{ type: "tool_result", tool_use_id: "a", content: "1" }] },
+      ],
+      tools: [tool, tool],
+      tool_choice: { type: "tool", name: "g" },
+      thinking: { type: "enabled", budget_tokens: 5 },
+      stop_sequences: ["END"],
+      top_k: 3,
+    };
+    const reply = await it.call("inference.messages", { body, headers });
+    assert.equal(reply.status, 200, JSON.stringify(reply.body));
+    const given = { type: "function", function: { name: "f", description: "F.", parameters: { type: "object" } } };
+    const call = { id: "a", type: "function", function: { name: "f", arguments: '{"b":1}' } };
+    assert.deepEqual(seen.body, {
+      model: "big",
+      messages: [
+        { role: "system", content: "Be brief." },
+        ...messages,
+        { role: "assistant", content: null, tool_calls: [call] },
+        { role: "tool", tool_call_id: "a", content: "1" },
+      ],
+      tools: [given, given],
+      tool_choice: { type: "function", function: { name: "g" } },
+      parallel_tool_calls: true,
+      reasoning: { enabled: true, max_tokens: 5, exclude: false },
+      max_tokens: 9,
+      temperature: 1,
+      top_k: 3,
+      stop: ["END"],
+      presence_penalty: 0,
+      frequency_penalty: 0,
+      repetition_penalty: 1,
+      ignore_eos: false,
+      logprobs: false,
+      n: 1,
+      stream: true,
+      stream_options: { include_usage: true },
+    });
+  });
+
   test("a client that leaves takes the upstream's work along", async () => {
     const gone = new AbortController();
     const response = await it.get("/api/v3/inference/chat/completions", {

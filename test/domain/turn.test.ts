@@ -1,4 +1,4 @@
-// Messages and Responses over a chat that answers by a script: what chats say of thoughts, calls and ends, in the two other forms.
+// Messages and Responses over a chat that answers by a script: its thoughts, calls and ends in the two other formats.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import Anthropic from "@anthropic-ai/sdk";
@@ -10,10 +10,13 @@ import { type Caller, EventStream } from "../../src/contract/endpoint.ts";
 import { messages } from "../../src/contract/messages.ts";
 import { responses } from "../../src/contract/responses.ts";
 import { compile } from "../../src/contract/validate.ts";
+import type { Confidence } from "../../src/domain/inference/answers.ts";
+import type { ChatEnd, ChatEvent, RunChat } from "../../src/domain/inference/chat-events.ts";
+import { requestDefaults, uncut } from "../../src/domain/inference/chat-request.ts";
 import { createMessages } from "../../src/domain/inference/messages.ts";
+import type { Spoken } from "../../src/domain/inference/reader.ts";
 import { createResponses } from "../../src/domain/inference/responses.ts";
-import { type RunTurn, uncut } from "../../src/domain/inference/turn.ts";
-import type { TurnEnd, TurnPiece } from "../../src/domain/inference/turn-pieces.ts";
+import { answerByUpstream, upstreamBody } from "../../src/domain/inference/upstream-chat.ts";
 
 const caller: Caller = { userId: "user_1", userName: "ada", keyId: "key_1" } as Caller;
 const behind = {
@@ -25,38 +28,45 @@ const behind = {
   least_certain: null,
   sources: null,
 };
-const end = (more: Partial<TurnEnd> = {}): { end: TurnEnd } => ({
+const { least_certain: leastCertain, ...basis } = behind;
+const confidence: Confidence = { score: 87, ...basis, leastCertain };
+const said = (spoken: Spoken): ChatEvent => ({ index: 0, tokens: [], ...spoken });
+const end = (more: Partial<ChatEnd> = {}): ChatEvent => ({
+  index: 0,
+  tokens: [],
+  kind: "end",
   end: {
-    finish: "stop",
+    finishReason: "stop",
     stopString: null,
     usage: { promptTokens: 31, completionTokens: 7, cachedTokens: 16, reasoningTokens: 3, truncatedTokens: 0 },
-    confidenceScore: 87,
-    confidence: behind,
+    confidence,
     ...more,
   },
 });
-const called: TurnPiece[] = [
-  { thought: "The user " },
-  { thought: "asks." },
-  { text: "Let me " },
-  { text: "look." },
-  { call: 0, id: "call_a", name: "weather", arguments: "" },
-  { call: 0, arguments: '{"city":' },
-  { call: 0, arguments: '"Oslo"}' },
-  { call: 1, id: "call_b", name: "time", arguments: "{}" },
-  end({ finish: "tool_calls" }),
+const called: ChatEvent[] = [
+  said({ kind: "thought", text: "The user " }),
+  said({ kind: "thought", text: "asks." }),
+  said({ kind: "words", text: "Let me " }),
+  said({ kind: "words", text: "look." }),
+  said({ kind: "call", call: 0, id: "call_a", name: "weather" }),
+  said({ kind: "arguments", call: 0, text: '{"city":' }),
+  said({ kind: "arguments", call: 0, text: '"Oslo"}' }),
+  said({ kind: "call", call: 1, id: "call_b", name: "time" }),
+  said({ kind: "arguments", call: 1, text: "{}" }),
+  end({ finishReason: "tool_calls" }),
 ];
 
-/** A turn that says `pieces`; `asked` keeps the bodies of the chats it was asked. */
-function script(pieces: TurnPiece[], failure?: Failure) {
+/** A chat whose events are these; `asked` keeps what it was asked, as an upstream would be. */
+function script(events: ChatEvent[], failure?: Failure) {
   const asked: Record<string, unknown>[] = [];
-  const run: RunTurn = async (body) => {
-    asked.push(body);
-    async function* told(): AsyncGenerator<TurnPiece, void, void> {
-      yield* pieces;
+  const run: RunChat = async (request) => {
+    asked.push({ ...JSON.parse(JSON.stringify(upstreamBody(request))), truncateTo: request.truncateTo });
+    async function* told(): AsyncGenerator<ChatEvent, void, void> {
+      yield* events;
       if (failure) throw failure;
     }
-    return { model: "model_base", created: 1_777_896_000, promptTokens: 31, pieces: told() };
+    const head = { id: "chatcmpl-req_1", created: 1_777_896_000, model: "model_base" };
+    return { head, promptTokens: 31, tokenizer: null, events: told() };
   };
   return { run, asked };
 }
@@ -72,16 +82,16 @@ const input = (schema: object, body: object) => {
   return { ...around, params: {}, query: {}, raw: {}, files: [], lastEventId: null, body: checked.value } as never;
 };
 
-async function ask(pieces: TurnPiece[], body: object, failure?: Failure) {
-  const { run, asked } = script(pieces, failure);
+async function ask(events: ChatEvent[], body: object, failure?: Failure) {
+  const { run, asked } = script(events, failure);
   const schema = messages["inference.messages"].body;
   const plain = { model: "m", max_tokens: 100, messages: [{ role: "user", content: "Weather in Oslo?" }], ...body };
   return { answer: await createMessages(run)(input(schema, plain), caller), asked };
 }
 
 const rows = new Map<string, { response_json: string; messages_json: string }>();
-async function respond(pieces: TurnPiece[], body: object, failure?: Failure) {
-  const { run, asked } = script(pieces, failure);
+async function respond(events: ChatEvent[], body: object, failure?: Failure) {
+  const { run, asked } = script(events, failure);
   const sql = {
     insert: {
       run: ({ id, response, messages: kept }: { id: string; response: string; messages: string }) =>
@@ -132,14 +142,14 @@ test("a message with thoughts, text and calls", async () => {
     confidence_score: 87,
     confidence: behind,
   });
-  const [{ tools: given, tool_choice, parallel_tool_calls, prompt_truncate_len } = {}] = asked;
+  const [{ tools: given, tool_choice, parallel_tool_calls, truncateTo } = {}] = asked;
   assert.deepEqual(given, [
     {
       type: "function",
       function: { name: "weather", description: "Of a city.", parameters: tools[0]!.input_schema },
     },
   ]);
-  assert.deepEqual([tool_choice, parallel_tool_calls, prompt_truncate_len], ["required", false, uncut]);
+  assert.deepEqual([tool_choice, parallel_tool_calls, truncateTo], ["required", false, uncut]);
 });
 
 test("Anthropic's client gathers a stream of thoughts, text and calls", async () => {
@@ -173,13 +183,13 @@ test("a stream's first event tells the tokens of the prompt", async () => {
 });
 
 test("what ends a message", async () => {
-  const ends: [Partial<TurnEnd>, string, string | null][] = [
-    [{ finish: "stop" }, "end_turn", null],
-    [{ finish: "length" }, "max_tokens", null],
-    [{ finish: "stop", stopString: "END" }, "stop_sequence", "END"],
+  const ends: [Partial<ChatEnd>, string, string | null][] = [
+    [{ finishReason: "stop" }, "end_turn", null],
+    [{ finishReason: "length" }, "max_tokens", null],
+    [{ finishReason: "stop", stopString: "END" }, "stop_sequence", "END"],
   ];
   for (const [more, reason, sequence] of ends) {
-    const { answer } = await ask([{ text: "a" }, end(more)], { stop_sequences: ["END"] });
+    const { answer } = await ask([said({ kind: "words", text: "a" }), end(more)], { stop_sequences: ["END"] });
     assert(!(answer instanceof EventStream));
     assert.deepEqual([answer.stop_reason, answer.stop_sequence], [reason, sequence]);
   }
@@ -215,11 +225,11 @@ test("a conversation with calls and their results, as a chat has it", async () =
       { role: "user", content: [{ type: "tool_result", tool_use_id: "call_b", content: "no city", is_error: true }] },
     ],
   });
-  const [{ messages: said, tool_choice, reasoning } = {}] = asked;
+  const [{ messages: told, tool_choice, reasoning } = {}] = asked;
   assert.deepEqual(tool_choice, { type: "function", function: { name: "weather" } });
-  assert.deepEqual(reasoning, { enabled: true, max_tokens: 64 });
+  assert.deepEqual(reasoning, { enabled: true, max_tokens: 64, exclude: false });
   const call = (id: string, json: string) => [{ id, type: "function", function: { name: "weather", arguments: json } }];
-  assert.deepEqual(said, [
+  assert.deepEqual(told, [
     { role: "system", content: "One.\n\nTwo." },
     { role: "user", content: "Weather?" },
     { role: "assistant", content: "Looking.", tool_calls: call("call_a", '{"city":"Oslo"}'), reasoning_content: "Hm." },
@@ -261,14 +271,14 @@ test("a response with thoughts, text and calls, and what goes on from it", async
     output_tokens_details: { reasoning_tokens: 3 },
     total_tokens: 38,
   });
-  const [{ response_format, reasoning, tool_choice, max_tokens, messages: said } = {}] = asked;
+  const [{ response_format, reasoning, tool_choice, max_tokens, messages: told } = {}] = asked;
   assert.deepEqual(response_format, {
     type: "json_schema",
     json_schema: { name: "colour", schema: { type: "object" } },
   });
-  assert.deepEqual([reasoning, max_tokens], [{ effort: "low" }, 50]);
+  assert.deepEqual([reasoning, max_tokens], [{ effort: "low", exclude: false }, 50]);
   assert.deepEqual(tool_choice, { type: "function", function: { name: "weather" } });
-  assert.deepEqual((said as { role: string }[])[0], { role: "system", content: "Be brief." });
+  assert.deepEqual((told as { role: string }[])[0], { role: "system", content: "Be brief." });
 
   const next = await respond([end()], {
     previous_response_id: answer.id,
@@ -330,12 +340,16 @@ test("OpenAI's client gathers a stream of thoughts, text and calls", async () =>
 });
 
 test("a response that is cut is incomplete, and one that fails says so as its last event", async () => {
-  const cut = (await respond([{ text: "a" }, end({ finish: "length" })], {})).answer;
+  const cut = (await respond([said({ kind: "words", text: "a" }), end({ finishReason: "length" })], {})).answer;
   assert(!(cut instanceof EventStream));
   assert.deepEqual([cut.status, cut.incomplete_details], ["incomplete", { reason: "max_output_tokens" }]);
   assert.equal(cut.output[0]!.status, "incomplete");
   rows.clear();
-  const { answer } = await respond([{ text: "a" }], { stream: true }, new Failure("inference_failed"));
+  const { answer } = await respond(
+    [said({ kind: "words", text: "a" })],
+    { stream: true },
+    new Failure("inference_failed"),
+  );
   assert(answer instanceof EventStream);
   let last = { type: "", response: { status: "", error: { code: "" } } };
   for await (const { data } of answer.events) last = JSON.parse(data);
@@ -344,4 +358,51 @@ test("a response that is cut is incomplete, and one that fails says so as its la
     ["response.failed", "failed", "inference_failed"],
   );
   assert.equal(rows.size, 0);
+});
+
+test("an upstream's chunks become events, whatever number its calls begin with", async () => {
+  const chunk = (delta: object, finish_reason: string | null = null, more: object = {}) => ({
+    data: JSON.stringify({ id: "c", created: 1, model: "big", choices: [{ delta, finish_reason }], ...more }),
+  });
+  const call = (index: number, given: string, head: object = {}, name: object = {}) => ({
+    tool_calls: [{ index, ...head, function: { ...name, arguments: given } }],
+  });
+  const details = { prompt_tokens_details: { cached_tokens: 3 }, completion_tokens_details: { reasoning_tokens: 2 } };
+  const usage = { prompt_tokens: 11, completion_tokens: 4, ...details };
+  const seen: unknown[] = [];
+  async function* events() {
+    yield chunk({ role: "assistant", content: "" });
+    yield chunk({ reasoning_content: "Hm." });
+    yield chunk({ content: "Well." });
+    yield chunk(call(1, "", { id: "call_a" }, { name: "weather" }));
+    yield chunk(call(1, '{"city":"Oslo"}'));
+    yield chunk(call(2, "{}", { id: "call_b" }, { name: "time" }), "tool_calls");
+    yield chunk({}, null, { choices: [], usage });
+    yield { data: "[DONE]" };
+  }
+  const forward = async (path: string, input: { body: object }) => {
+    seen.push(path, (input.body as { stream: boolean }).stream);
+    return new EventStream(events());
+  };
+  const place = ["body", "messages"];
+  const message = { role: "user" as const, content: "Weather?", at: [...place, 0] };
+  const request = { ...requestDefaults, model: "big", messages: [message], messagesAt: place };
+  const answer = await answerByUpstream(forward, request, around, caller);
+  assert.deepEqual([answer.head, answer.promptTokens], [{ id: "c", created: 1, model: "big" }, null]);
+  const told: ChatEvent[] = [];
+  for await (const event of answer.events) told.push(event);
+  assert.deepEqual(told, [
+    said({ kind: "thought", text: "Hm." }),
+    said({ kind: "words", text: "Well." }),
+    said({ kind: "call", call: 0, id: "call_a", name: "weather" }),
+    said({ kind: "arguments", call: 0, text: '{"city":"Oslo"}' }),
+    said({ kind: "call", call: 1, id: "call_b", name: "time" }),
+    said({ kind: "arguments", call: 1, text: "{}" }),
+    end({
+      finishReason: "tool_calls",
+      confidence: null,
+      usage: { promptTokens: 11, completionTokens: 4, cachedTokens: 3, reasoningTokens: 2, truncatedTokens: 0 },
+    }),
+  ]);
+  assert.deepEqual(seen, ["chat/completions", true]);
 });

@@ -13,14 +13,22 @@ import type {
 } from "../../engine/generator.ts";
 import type { NamedSource } from "./sources.ts";
 
-export interface Choice {
-  index: number;
-  request: Omit<GenerateRequest, "signal" | "onPrompt" | "onSeat">;
-  /** Whether the log-probs of its prompt are requested. */
-  scoresPrompt: boolean;
-  /** The question, as the client wrote it. */
+/** An answer to be generated. */
+export interface Choice
+  extends Pick<GenerateRequest, "prompt" | "maxTokens" | "grammar" | "steer" | "shown" | "exact"> {
+  /** Index of the prompt; choices of one prompt share it. */
+  promptIndex: number;
+  /** The question, as the client wrote it: in a chat, the user's last message. */
   question: string;
+  /** Whether the log-probs of its prompt are requested. */
+  scoresPrompt?: boolean;
 }
+
+/** What the choices of a request have in common; the seed is the first one's. */
+export type Common = Pick<
+  GenerateRequest,
+  "model" | "sampling" | "stopStrings" | "ignoreEos" | "priority" | "owner" | "session"
+>;
 
 /** The score (0–100), its basis, and what else is known of the answer. */
 export interface Confidence extends ConfidenceScore {
@@ -39,6 +47,7 @@ export interface Listener {
 }
 
 export interface ChoiceEnd {
+  index: number;
   finishReason: Exclude<FinishReason, "aborted">;
   /** The stop string that ended the choice, if one did. */
   stopString: string | null;
@@ -67,6 +76,7 @@ export interface Answers {
 export function answer(
   generator: Generator,
   choices: readonly Choice[],
+  common: Common,
   listen: (question: string) => Listener,
   signal: AbortSignal,
 ): Answers {
@@ -82,9 +92,12 @@ export function answer(
   };
   const count = (index: number, tokens: number): void => void counts.set(index, tokens);
 
-  const all = choices.map(async (choice) => {
+  const all = choices.map(async ({ promptIndex: _, question, scoresPrompt = false, ...choice }, index) => {
+    // Each choice samples with its own seed, and is reproducible under the same request seed.
+    const sampling = { ...common.sampling, seed: common.sampling.seed + index };
+    const request = { ...common, ...choice, sampling, signal: either };
     try {
-      await run(generator, choice, listen(choice.question), either, tell, count);
+      await run(generator, index, request, scoresPrompt, listen(question), tell, count);
     } catch (error) {
       ending.abort(error);
       throw error;
@@ -118,16 +131,16 @@ export function answer(
 
 async function run(
   generator: Generator,
-  choice: Choice,
+  index: number,
+  request: GenerateRequest,
+  scoresPrompt: boolean,
   listener: Listener,
-  signal: AbortSignal,
   tell: (piece: Piece) => void,
   count: (index: number, tokens: number) => void,
 ): Promise<void> {
-  const { index, request, scoresPrompt } = choice;
   const onPrompt = (prompt: readonly PromptToken[]): void => tell({ index, prompt });
   const onSeat = (): void => listener.seated?.();
-  const asked = { ...request, signal, onSeat, ...(scoresPrompt && { onPrompt }) };
+  const asked = { ...request, onSeat, ...(scoresPrompt && { onPrompt }) };
   const tokens = request.maxTokens === 0 && !scoresPrompt ? nothing(request) : generator.generate(asked);
   let drawn = 0;
   let held: GeneratedToken[] = [];
@@ -136,10 +149,10 @@ async function run(
     if (next.done) {
       const { finishReason, stopString = null, cachedTokens, completionTokens } = next.value;
       count(index, completionTokens);
-      if (finishReason === "aborted") throw signal.reason;
+      if (finishReason === "aborted") throw request.signal.reason;
       if (held.length > 0) tell({ index, text: "", tokens: held });
       const confidence = await listener.score(finishReason);
-      tell({ index, end: { finishReason, stopString, confidence, cachedTokens } });
+      tell({ index, end: { index, finishReason, stopString, confidence, cachedTokens } });
       return;
     }
     count(index, ++drawn);

@@ -9,9 +9,6 @@ export interface OfferedTool extends Tool {
   at: (string | number)[];
 }
 
-/** auto: the model may call a tool; required: it must call one of those offered. */
-export type ToolChoice = "auto" | "required";
-
 const mostCalls = 16;
 
 /** Grammar of everything after `format.before`. Throws validation for parameters that a grammar cannot express. */

@@ -1,17 +1,15 @@
-// POST chat/completions: a turn of a chat in OpenAI's format. A null field of the body counts as left out.
-import { invalid } from "../../base/errors.ts";
+// POST chat/completions: a chat in OpenAI's format. A null field of the body counts as left out.
 import type { chat } from "../../contract/chat.ts";
 import { chatBody } from "../../contract/chat-body.ts";
-import type { Caller, Handler, Input, StreamEvent } from "../../contract/endpoint.ts";
+import type { Handler, Input, Reply, StreamEvent } from "../../contract/endpoint.ts";
 import { EventStream } from "../../contract/endpoint.ts";
-import type { ChatMessage } from "../../engine/format/chat-format.ts";
-import type { ToolCall } from "../../engine/format/tool-format.ts";
 import type { GeneratedToken } from "../../engine/generator.ts";
-import type { OfferedTool, ToolChoice } from "./calls.ts";
-import { openTurn, type RunningTurn, type Turn, type TurnEnd, type TurnEvent, wholeAnswers } from "./chat-turn.ts";
+import { type ChatAnswer, type ChatEnd, type ChatEvent, type ChatUsage, wholeAnswers } from "./chat-events.ts";
+import { argumentsOf, type ChatRequest, formatOf, type Place, type RequestMessage } from "./chat-request.ts";
+import { answerLocally } from "./chat-session.ts";
 import { chatLogprobs } from "./logprobs.ts";
-import { around, type Session, type SessionParts } from "./session.ts";
-import { type ChatReply, confidenceOf, done, event, scoreOf, usageOf } from "./shapes.ts";
+import type { SessionParts } from "./session.ts";
+import { callJson, confidenceOf, done, event, scoreOf, usageJson } from "./shapes.ts";
 
 type Endpoint = (typeof chat)["inference.chat"];
 type Body = Input<Endpoint>["body"];
@@ -20,143 +18,106 @@ const defaults = chatBody.properties;
 
 export const createChat =
   (parts: SessionParts): Handler<Endpoint> =>
-  async (input: Input<Endpoint>, caller: Caller) => {
-    const { body } = input;
-    const asked = { ...around(input), model: body.model, draw: body };
-    const turn = await openTurn(parts, asked, caller, "chatcmpl", turnOf(body));
-    return body.stream ? new EventStream(stream(turn, body)) : reply(turn, body);
+  async ({ body, ...asked }, caller) => {
+    const answer = await answerLocally(parts, requestOf(body), asked, caller);
+    return body.stream ? new EventStream(stream(answer, body)) : reply(answer, body);
   };
 
-/** The turn that a body requests. Throws validation for errors that the schema cannot express. */
-export function turnOf(body: Body): Turn {
-  const { tools, toolChoice } = toolsOf(body);
-  const schema = schemaOf(body);
-  const { reasoning } = body;
+function requestOf(body: Body): ChatRequest {
+  const { tool_choice: choice, response_format: format, reasoning } = body;
   return {
-    messages: body.messages.map(messageOf),
+    model: body.model,
+    messages: body.messages.map((message, index) => messageOf(message, ["body", "messages", index])),
+    messagesAt: ["body", "messages"],
+    draw: body,
     truncateTo: body.prompt_truncate_len ?? defaults.prompt_truncate_len.default,
     maxTokens: body.max_completion_tokens ?? body.max_tokens ?? defaults.max_tokens.default,
     choices: body.n ?? defaults.n.default,
-    tools,
-    toolChoice,
+    tools: (body.tools ?? []).map(({ function: { name, description, parameters } }, index) => ({
+      name,
+      ...(description != null && { description }),
+      parameters: parameters ?? { type: "object", properties: {} },
+      at: ["body", "tools", index, "function", "parameters"],
+    })),
+    toolChoice: typeof choice === "object" && choice !== null ? { name: choice.function.name } : (choice ?? "auto"),
     isParallel: body.parallel_tool_calls ?? defaults.parallel_tool_calls.default,
-    schema: toolChoice === "required" ? null : schema,
+    format: formatOf(format?.type, format?.json_schema, ["body", "response_format"], "json_schema"),
     thinking: {
       enabled: reasoning?.enabled ?? null,
       effort: reasoning?.effort ?? body.reasoning_effort ?? null,
       maxTokens: reasoning?.max_tokens ?? null,
+      at: ["body", "reasoning", "enabled"],
     },
     exact: body.logprobs ?? false,
   };
 }
 
-function messageOf(message: Body["messages"][number], index: number): ChatMessage {
+/** Converts a message of the body. Stored conversations have the same format. */
+export function messageOf(message: Body["messages"][number], at: Place): RequestMessage {
   const { role, content, name, tool_calls, tool_call_id, reasoning_content } = message;
-  const at = ["body", "messages", index];
   const calls = role === "assistant" ? (tool_calls ?? []) : [];
   return {
-    // The role developer is OpenAI's newer name for system.
-    role: role === "developer" ? "system" : role,
+    role,
     content: typeof content === "string" ? content : (content ?? []).map((part) => part.text).join("\n"),
     ...(name != null && { name }),
-    ...(calls.length > 0 && { toolCalls: calls.map((call, place) => callOf(call, [...at, "tool_calls", place])) }),
+    ...(calls.length > 0 && {
+      toolCalls: calls.map((call, index) => ({
+        id: call.id ?? "",
+        name: call.function.name,
+        arguments: argumentsOf(call.function.arguments),
+        nameAt: [...at, "tool_calls", index, "function", "name"],
+        argumentsAt: [...at, "tool_calls", index, "function", "arguments"],
+      })),
+    }),
     ...(tool_call_id != null && { toolCallId: tool_call_id }),
     ...(reasoning_content != null && { thought: reasoning_content }),
+    at,
   };
 }
 
-type Called = NonNullable<Body["messages"][number]["tool_calls"]>[number];
+const logprobsOf = (tokens: readonly GeneratedToken[], { tokenizer }: ChatAnswer, body: Body) =>
+  body.logprobs ? chatLogprobs(tokens, tokenizer!, body.top_logprobs ?? 0) : null;
 
-function callOf({ id, function: { name, arguments: given } }: Called, at: (string | number)[]): ToolCall {
-  const text = given.trim() === "" ? "{}" : given;
-  let value: unknown = null;
-  try {
-    value = JSON.parse(text);
-  } catch {
-    // Refused below.
-  }
-  if (typeof value !== "object" || value === null || Array.isArray(value))
-    throw invalid([...at, "function", "arguments"], "must be the JSON text of an object");
-  return { id: id ?? "", name, arguments: text };
-}
-
-/** The tools offered to the model, and whether it must call one. */
-function toolsOf({ tools, tool_choice }: Body): { tools: OfferedTool[]; toolChoice: ToolChoice } {
-  const offered = (tools ?? []).map(({ function: { name, description, parameters } }, index) => ({
-    name,
-    ...(description != null && { description }),
-    parameters: parameters ?? { type: "object", properties: {} },
-    at: ["body", "tools", index, "function", "parameters"],
-  }));
-  const twice = offered.findIndex(({ name }, index) => offered.slice(0, index).some((other) => other.name === name));
-  if (twice >= 0) throw invalid(["body", "tools", twice, "function", "name"], "stands twice");
-  if (tool_choice === "none") return { tools: [], toolChoice: "auto" };
-  if (tool_choice == null || tool_choice === "auto") return { tools: offered, toolChoice: "auto" };
-  const wanted =
-    tool_choice === "required" ? offered : offered.filter(({ name }) => name === tool_choice.function.name);
-  if (wanted.length === 0) throw invalid(["body", "tool_choice"], "names no function of tools");
-  return { tools: wanted, toolChoice: "required" };
-}
-
-function schemaOf({ response_format: format }: Body): Turn["schema"] {
-  const at = ["body", "response_format"];
-  if (format == null || format.type === "text") return null;
-  if (format.type === "json_object") return { schema: { type: "object" }, at };
-  return { schema: format.json_schema!.schema, at: [...at, "json_schema", "schema"] };
-}
-
-const logprobsOf = (tokens: readonly GeneratedToken[], session: Session, body: Body) =>
-  body.logprobs ? chatLogprobs(tokens, session.tokenizer, body.top_logprobs ?? 0) : null;
-
-export const usageWithThoughts = (session: Session, ended: readonly TurnEnd[]) => ({
-  ...usageOf(session, ended),
-  completion_tokens_details: { reasoning_tokens: ended.reduce((sum, end) => sum + end.thoughtTokens, 0) },
+const usageOf = (usage: ChatUsage) => ({
+  ...usageJson(usage),
+  completion_tokens_details: { reasoning_tokens: usage.reasoningTokens },
 });
 
-async function reply(turn: RunningTurn, body: Body): Promise<ChatReply> {
-  const { session } = turn;
-  const answers = await wholeAnswers(turn);
-  const ended = answers.map(({ end }) => end);
+async function reply(answer: ChatAnswer, body: Body): Promise<Reply<Endpoint>> {
+  const { answers, usage } = await wholeAnswers(answer.events);
   return {
-    ...session.head,
+    ...answer.head,
     object: "chat.completion",
-    choices: answers.map(({ end, thought, words, calls, tokens }) => ({
-      index: end.index,
+    choices: answers.map(({ index, thought, words, calls, tokens, end }) => ({
+      index,
       message: {
         role: "assistant",
-        content: words,
+        content: words === "" && calls.length > 0 ? null : words,
         refusal: null,
         ...(thought !== "" && !body.reasoning?.exclude && { reasoning: thought, reasoning_content: thought }),
-        ...(calls.length > 0 && {
-          tool_calls: calls.map(({ id, name, arguments: given }) => ({
-            id,
-            type: "function" as const,
-            function: { name, arguments: given },
-          })),
-        }),
+        ...(calls.length > 0 && { tool_calls: calls.map(callJson) }),
       },
       finish_reason: end.finishReason,
       stop_reason: end.stopString,
-      logprobs: logprobsOf(tokens, session, body),
+      logprobs: logprobsOf(tokens, answer, body),
       confidence_score: scoreOf(end),
     })),
-    usage: usageWithThoughts(session, ended),
-    ...confidenceOf(ended),
+    usage: usageOf(usage),
+    ...confidenceOf(answers.map(({ end }) => end)),
   };
 }
 
-async function* stream(turn: RunningTurn, body: Body): AsyncGenerator<StreamEvent, void, void> {
-  const { session } = turn;
+async function* stream(answer: ChatAnswer, body: Body): AsyncGenerator<StreamEvent, void, void> {
   const chunk = (choices: unknown[], more = {}) =>
-    event({ ...session.head, object: "chat.completion.chunk", choices, ...more });
+    event({ ...answer.head, object: "chat.completion.chunk", choices, ...more });
   const begun = new Set<number>();
-  const ended: TurnEnd[] = [];
-  for await (const told of turn.events) {
+  const ended: ChatEnd[] = [];
+  for await (const told of answer.events) {
     const { index, tokens } = told;
     const part = (delta: object, finish: string | null = null, more = {}) => ({
       index,
       delta,
-      logprobs: tokens.length > 0 ? logprobsOf(tokens, session, body) : null,
+      logprobs: tokens.length > 0 ? logprobsOf(tokens, answer, body) : null,
       finish_reason: finish,
       ...more,
     });
@@ -175,15 +136,15 @@ async function* stream(turn: RunningTurn, body: Body): AsyncGenerator<StreamEven
       stop_reason: told.end.stopString,
       confidence_score: scoreOf(told.end),
     });
-    yield chunk([last], ended.length < session.choices.length ? {} : confidenceOf(ended));
+    yield chunk([last], ended.length < (body.n ?? defaults.n.default) ? {} : confidenceOf(ended));
   }
   if (body.stream_options?.include_usage)
-    yield chunk([], { usage: usageWithThoughts(session, ended), ...confidenceOf(ended) });
+    yield chunk([], { usage: usageOf(ended.at(-1)!.usage), ...confidenceOf(ended) });
   yield done;
 }
 
 /** Null for what the client does not get. */
-function deltaOf(told: Exclude<TurnEvent, { kind: "end" }>, excludesThoughts: boolean): object | null {
+function deltaOf(told: Exclude<ChatEvent, { kind: "end" }>, excludesThoughts: boolean): object | null {
   switch (told.kind) {
     case "thought":
       return excludesThoughts ? null : { reasoning: told.text, reasoning_content: told.text };

@@ -1,13 +1,14 @@
 // POST completions: n choices per prompt. Streams carry usage and confidence in their final chunk only, as the contract says.
 import { invalid } from "../../base/errors.ts";
 import type { completions } from "../../contract/completions.ts";
-import type { Caller, Handler, Input, StreamEvent } from "../../contract/endpoint.ts";
+import type { Handler, Input, Reply, StreamEvent } from "../../contract/endpoint.ts";
 import { EventStream } from "../../contract/endpoint.ts";
 import type { GeneratedToken, PromptToken, Tokenizer } from "../../engine/generator.ts";
+import type { ChoiceEnd } from "./answers.ts";
 import { type CompletionLogprobs, completionLogprobs, scoredAnswer, scoredPrompt } from "./logprobs.ts";
 import { promptsOf } from "./prompts.ts";
-import { around, openSession, type Plan, type Session, type SessionParts } from "./session.ts";
-import { type CompletionReply, confidenceOf, done, type EndedChoice, event, scoreOf, usageOf } from "./shapes.ts";
+import { openSession, type Plan, type Session, type SessionParts } from "./session.ts";
+import { confidenceOf, done, event, scoreOf, usageJson, usageOf } from "./shapes.ts";
 
 type Endpoint = (typeof completions)["inference.completions"];
 type Body = Input<Endpoint>["body"];
@@ -16,10 +17,9 @@ const mostChoices = 128;
 
 export const createCompletions =
   (parts: SessionParts): Handler<Endpoint> =>
-  async (input: Input<Endpoint>, caller: Caller) => {
-    const { body } = input;
-    const asked = { ...around(input), model: body.model, draw: body };
-    const session = await openSession(parts, asked, caller, "cmpl", (...given) => plan(body, ...given));
+  async ({ body, ...asked }, caller) => {
+    const drawn = { model: body.model, draw: body, idMark: "cmpl" };
+    const session = await openSession(parts, asked, caller, drawn, (...given) => plan(body, ...given));
     return body.stream ? new EventStream(stream(session, body)) : reply(session, body);
   };
 
@@ -49,7 +49,7 @@ interface Part {
   index: number;
   text: string;
   logprobs: CompletionLogprobs | null;
-  end: EndedChoice | null;
+  end: ChoiceEnd | null;
 }
 
 async function* partsOf(session: Session, body: Body): AsyncGenerator<Part, void, void> {
@@ -85,7 +85,7 @@ async function* partsOf(session: Session, body: Body): AsyncGenerator<Part, void
     // Without log-probs, the prompt is echoed with the first piece of the answer.
     else if (body.echo && !offsets.has(index)) yield prompted(index, []);
     if ("text" in piece) yield answered(index, piece.text, piece.tokens);
-    if ("end" in piece) yield { index, text: "", logprobs: null, end: { index, ...piece.end } };
+    if ("end" in piece) yield { index, text: "", logprobs: null, end: piece.end };
   }
 }
 
@@ -95,9 +95,9 @@ function sentText({ prompt }: Body, tokenizer: Tokenizer, tokens: readonly numbe
   return typeof sent === "string" ? sent : tokenizer.decode(tokens);
 }
 
-async function reply(session: Session, body: Body): Promise<CompletionReply> {
+async function reply(session: Session, body: Body): Promise<Reply<Endpoint>> {
   const choices = session.choices.map(() => ({ text: "", logprobs: [] as CompletionLogprobs[] }));
-  const ended: EndedChoice[] = [];
+  const ended: ChoiceEnd[] = [];
   for await (const { index, text, logprobs, end } of partsOf(session, body)) {
     choices[index]!.text += text;
     if (logprobs !== null) choices[index]!.logprobs.push(logprobs);
@@ -115,7 +115,7 @@ async function reply(session: Session, body: Body): Promise<CompletionReply> {
       logprobs: body.logprobs == null ? null : joined(choices[end.index]!.logprobs),
       confidence_score: scoreOf(end),
     })),
-    usage: usageOf(session, ended),
+    usage: usageJson(usageOf(session, ended)),
     ...confidenceOf(ended),
   };
 }
@@ -130,7 +130,7 @@ const joined = (parts: readonly CompletionLogprobs[]): CompletionLogprobs => ({
 async function* stream(session: Session, body: Body): AsyncGenerator<StreamEvent, void, void> {
   const chunk = (choice: object, more = {}) =>
     event({ ...session.head, object: "text_completion", choices: [choice], ...more });
-  const ended: EndedChoice[] = [];
+  const ended: ChoiceEnd[] = [];
   for await (const { index, text, logprobs, end } of partsOf(session, body)) {
     if (end === null) {
       yield chunk({ text, index, logprobs, finish_reason: null });
@@ -146,7 +146,7 @@ async function* stream(session: Session, body: Body): AsyncGenerator<StreamEvent
       confidence_score: scoreOf(end),
     };
     if (ended.length < session.choices.length) yield chunk(last);
-    else yield chunk(last, { usage: usageOf(session, ended), ...confidenceOf(ended) });
+    else yield chunk(last, { usage: usageJson(usageOf(session, ended)), ...confidenceOf(ended) });
   }
   yield done;
 }

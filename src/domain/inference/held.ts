@@ -1,9 +1,31 @@
-// Runs a request that generates no tokens: holds its model, and writes its usage row at the beginning and the end.
+// Requests that generate no tokens: they hold a model while they are worked on.
 import { Failure } from "../../base/errors.ts";
 import type { Caller } from "../../contract/endpoint.ts";
 import type { ModelKind, Tokenizer } from "../../engine/generator.ts";
-import { refuseProvider } from "./provider.ts";
-import type { ServedModel, SessionParts } from "./session.ts";
+import { openAccount } from "./account.ts";
+import { type Asked, refuseProvider, type ServedModel, type SessionParts } from "./session.ts";
+
+/**
+ * Holds the model that is named, or the only base of the first of these kinds that has any. Nothing is recorded as
+ * usage.
+ */
+export async function withTokenizer<T>(
+  parts: SessionParts,
+  { headers }: Pick<Asked, "headers">,
+  caller: Caller,
+  name: string | undefined,
+  kinds: readonly ModelKind[],
+  work: (tokenizer: Tokenizer, model: ServedModel) => T | Promise<T>,
+): Promise<T> {
+  refuseProvider(headers);
+  const model = parts.resolve(caller, name ?? parts.onlyBase(kinds));
+  const lease = await parts.lease(model.ref);
+  try {
+    return await work(parts.generator.tokenizer(model.ref.baseId), model);
+  } finally {
+    await lease.release();
+  }
+}
 
 export interface Held {
   model: ServedModel;
@@ -13,60 +35,26 @@ export interface Held {
   count(promptTokens: number): void;
 }
 
-interface Asked {
-  headers: Record<string, unknown>;
-  requestId: string;
-  signal: AbortSignal;
-}
-
-/** `kinds`: if no model is named, the only base of the first of these kinds that has any. */
-export async function withModel<T>(
+/** As withTokenizer, with a usage row. */
+export const withModel = <T>(
   parts: SessionParts,
-  { headers, requestId, signal }: Asked,
+  asked: Pick<Asked, "headers" | "requestId" | "signal">,
   caller: Caller,
   name: string | undefined,
   kinds: readonly ModelKind[],
   work: (held: Held) => Promise<T>,
-): Promise<T> {
-  refuseProvider(headers);
-  const { usage, clock, log, generator, metrics } = parts;
-  const model = parts.resolve(caller, name ?? parts.onlyBase(kinds));
-  const lease = await parts.lease(model.ref);
-  try {
+): Promise<T> =>
+  withTokenizer(parts, asked, caller, name, kinds, async (tokenizer, model) => {
+    const { signal } = asked;
     if (signal.aborted) throw new Failure("cut_off");
-    const { modelId } = model;
-    const row = { requestId, ownerId: caller.userId, keyId: caller.keyId, modelId, promptTokens: 0 };
-    usage.open.run({ ...row, at: clock.now() });
-    const begun = clock.monotonicMs();
-    let read = 0;
-    const end = (outcome: "done" | "aborted" | "failed"): void => {
-      usage.end.run(0, outcome, requestId);
-      metrics.tokens(read, 0);
-      log("info", "inference.ended", {
-        requestId,
-        modelId,
-        outcome,
-        promptTokens: read,
-        ms: clock.monotonicMs() - begun,
-      });
-    };
+    const account = openAccount(parts, asked, caller, model.modelId);
+    const kind = parts.generator.kind(model.ref.baseId);
     try {
-      const result = await work({
-        model,
-        kind: generator.kind(model.ref.baseId),
-        tokenizer: generator.tokenizer(model.ref.baseId),
-        count: (promptTokens) => {
-          read = promptTokens;
-          usage.read.run(promptTokens, requestId);
-        },
-      });
-      end("done");
+      const result = await work({ model, kind, tokenizer, count: account.read });
+      account.end("done", 0);
       return result;
     } catch (error) {
-      end(signal.aborted ? "aborted" : "failed");
+      account.end(signal.aborted ? "aborted" : "failed", 0);
       throw signal.aborted ? new Failure("cut_off") : error;
     }
-  } finally {
-    await lease.release();
-  }
-}
+  });

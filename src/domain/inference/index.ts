@@ -1,4 +1,5 @@
 // Answers, embeddings and rankings by the models of this machine; each request has a usage row.
+import { Failure } from "../../base/errors.ts";
 import type { chat } from "../../contract/chat.ts";
 import type { completions } from "../../contract/completions.ts";
 import type { Caller, Handlers } from "../../contract/endpoint.ts";
@@ -8,6 +9,9 @@ import type { tokens } from "../../contract/tokens.ts";
 import type { vectors } from "../../contract/vectors.ts";
 import type { Store } from "../../store/open.ts";
 import { createChat } from "./chat.ts";
+import { begun, type RunChat } from "./chat-events.ts";
+import { checkLimits } from "./chat-request.ts";
+import { answerLocally } from "./chat-session.ts";
 import { createCompletions } from "./completions.ts";
 import { createEmbeddings } from "./embeddings.ts";
 import { createCountTokens, createMessages } from "./messages.ts";
@@ -17,8 +21,8 @@ import { createSaying, type Say } from "./say.ts";
 import type { SessionParts } from "./session.ts";
 import { prepareResponses, prepareUsage, type UsageTotals } from "./store.ts";
 import { createTokens, type ListedModel } from "./tokens.ts";
-import { createCount, createTurn } from "./turn.ts";
-import { createForward, orUpstream, type Upstreams } from "./upstreams.ts";
+import { answerByUpstream } from "./upstream-chat.ts";
+import { createForward, isForwarded, orUpstream, type Upstreams } from "./upstreams.ts";
 
 export { createDriftMeter } from "./drift.ts";
 export { upstreamsOf } from "./upstreams.ts";
@@ -45,14 +49,20 @@ export function createInference(parts: InferenceParts): Inference {
   usage.interrupt.run();
   const session: SessionParts = { ...parts, usage };
   const forward = createForward({ ...session, upstreams: parts.upstreams });
-  const run = createTurn(session, forward);
-  const answerChat = orUpstream(forward, "chat/completions", createChat(session));
+  const run: RunChat = async (request, asked, caller) => {
+    checkLimits(request);
+    if (isForwarded(asked.headers)) return answerByUpstream(forward, request, asked, caller);
+    const answer = await answerLocally(session, request, asked, caller);
+    const started = await begun(answer.events);
+    if (started === null) throw new Failure("inference_failed", "The answer has no beginning");
+    return { ...answer, events: started.all };
+  };
   return {
     handlers: {
       "inference.completions": orUpstream(forward, "completions", createCompletions(session)),
-      "inference.chat": answerChat,
+      "inference.chat": orUpstream(forward, "chat/completions", createChat(session)),
       "inference.messages": createMessages(run),
-      "inference.count_tokens": createCountTokens(createCount(session)),
+      "inference.count_tokens": createCountTokens(session),
       ...createResponses({
         run,
         sql: prepareResponses(parts.store),
@@ -67,6 +77,6 @@ export function createInference(parts: InferenceParts): Inference {
       ...createTokens(session, parts.listModels),
     },
     usageOf: (modelId) => usage.totals.get(modelId)!,
-    say: createSaying(answerChat),
+    say: createSaying(session, forward),
   };
 }

@@ -1,125 +1,99 @@
 // POST messages/v2: a chat in Anthropic's form. Its system text comes first, tool results become messages of their own, and the
 // answer comes in blocks: thinking, text, tool_use.
-import { Failure } from "../../base/errors.ts";
 import type { Handler, Input, Reply, StreamEvent } from "../../contract/endpoint.ts";
 import { EventStream } from "../../contract/endpoint.ts";
 import type { messages } from "../../contract/messages.ts";
-import { type FieldNames, type MadeMessage, namesOf, type RunTurn, uncut } from "./turn.ts";
-import type { Turn, TurnEnd } from "./turn-pieces.ts";
+import { type ChatAnswer, type ChatEnd, type ChatUsage, type RunChat, wholeAnswers } from "./chat-events.ts";
+import { type ChatRequest, type RequestCall, type RequestMessage, requestDefaults } from "./chat-request.ts";
+import { countPrompt } from "./chat-session.ts";
+import type { SessionParts } from "./session.ts";
+import { confidenceOf } from "./shapes.ts";
 
 type Endpoint = (typeof messages)["inference.messages"];
 type Body = Input<Endpoint>["body"];
 type PromptBody = Input<(typeof messages)["inference.count_tokens"]>["body"];
-type Answered = Reply<Endpoint>;
 
 export const createMessages =
-  (run: RunTurn): Handler<Endpoint> =>
+  (run: RunChat): Handler<Endpoint> =>
   async ({ body, ...asked }, caller) => {
     const id = `msg_${asked.requestId}`;
-    const made = madeOf(body);
-    const turn = await run(chatOf(body, made), asked, caller, () => chatNames(made));
-    return body.stream ? new EventStream(stream(id, turn)) : reply(id, turn);
+    const answer = await run(requestOf(body), asked, caller);
+    return body.stream ? new EventStream(stream(id, answer)) : reply(id, answer);
   };
-
-export type CountPrompt = (...asked: Parameters<RunTurn>) => Promise<number>;
 
 export const createCountTokens =
-  (count: CountPrompt): Handler<(typeof messages)["inference.count_tokens"]> =>
-  async ({ body, ...asked }, caller) => {
-    const made = madeOf(body);
-    return { input_tokens: await count(promptOf(body, made), asked, caller, () => chatNames(made)) };
-  };
+  (parts: SessionParts): Handler<(typeof messages)["inference.count_tokens"]> =>
+  async ({ body, ...asked }, caller) => ({ input_tokens: await countPrompt(parts, promptOf(body), asked, caller) });
 
-/** Names of the chat body's fields in this endpoint. */
-const chatNames = (made: readonly MadeMessage[]): FieldNames => [
-  ["stop", "stop_sequences"],
-  ["reasoning.enabled", "thinking.type"],
-  ["reasoning.max_tokens", "thinking.budget_tokens"],
-  ["reasoning", "thinking"],
-  ["tools.*.function.parameters", "tools.*.input_schema"],
-  ["tools.*.function", "tools.*"],
-  ...namesOf(made),
-];
-
-const madeOf = ({ system, messages: sent }: PromptBody): MadeMessage[] => [
-  ...systemOf(system),
-  ...sent.flatMap(chatMessages),
-];
-
-const chatOf = (body: Body, made: readonly MadeMessage[]): Record<string, unknown> => ({
-  ...promptOf(body, made),
-  max_tokens: body.max_tokens,
-  prompt_truncate_len: uncut,
-  temperature: body.temperature,
-  top_p: body.top_p,
-  top_k: body.top_k,
-  stop: body.stop_sequences,
+const requestOf = (body: Body): ChatRequest => ({
+  ...promptOf(body),
+  maxTokens: body.max_tokens,
+  draw: {
+    temperature: body.temperature,
+    top_p: body.top_p ?? null,
+    top_k: body.top_k ?? null,
+    stop: body.stop_sequences ?? null,
+  },
 });
 
-function promptOf(body: PromptBody, made: readonly MadeMessage[]): Record<string, unknown> {
-  const { tool_choice: choice, thinking, tools } = body;
+function promptOf({ model, system, messages: sent, tools, tool_choice: choice, thinking }: PromptBody): ChatRequest {
   return {
-    ...(body.model === undefined ? {} : { model: body.model }),
-    messages: made.map(({ message }) => message),
-    ...(tools && tools.length > 0
-      ? {
-          tools: tools.map(({ name, description, input_schema }) => ({
-            type: "function",
-            function: { name, description: description ?? null, parameters: input_schema },
-          })),
-          tool_choice:
-            choice?.type === "tool"
-              ? { type: "function", function: { name: choice.name } }
-              : ({ auto: "auto", any: "required", none: "none" } as const)[choice?.type ?? "auto"],
-          parallel_tool_calls: !choice?.disable_parallel_tool_use,
-        }
-      : {}),
-    ...(thinking
-      ? {
-          reasoning: {
-            enabled: thinking.type !== "disabled",
-            ...(thinking.budget_tokens === undefined ? {} : { max_tokens: thinking.budget_tokens }),
-          },
-        }
-      : {}),
+    ...requestDefaults,
+    model,
+    messages: [...systemOf(system), ...sent.flatMap(messagesOf)],
+    messagesAt: ["body", "messages"],
+    tools: (tools ?? []).map(({ name, description, input_schema: parameters }, index) => ({
+      name,
+      ...(description != null && { description }),
+      parameters,
+      at: ["body", "tools", index, "input_schema"],
+    })),
+    toolChoice:
+      choice?.type === "tool"
+        ? { name: choice.name! }
+        : ({ auto: "auto", any: "required", none: "none" } as const)[choice?.type ?? "auto"],
+    isParallel: !choice?.disable_parallel_tool_use,
+    thinking: {
+      enabled: thinking ? thinking.type !== "disabled" : null,
+      effort: null,
+      maxTokens: thinking?.budget_tokens ?? null,
+      at: ["body", "thinking", "type"],
+    },
   };
 }
 
-function systemOf(system: Body["system"]): MadeMessage[] {
+function systemOf(system: Body["system"]): RequestMessage[] {
   if (system === undefined || system === null) return [];
-  const text = typeof system === "string" ? system : system.map((block) => block.text).join("\n\n");
-  return text === "" ? [] : [{ message: { role: "system", content: text }, from: [["**", "system"]] }];
+  const content = typeof system === "string" ? system : system.map((block) => block.text).join("\n\n");
+  return content === "" ? [] : [{ role: "system", content, at: ["body", "system"] }];
 }
 
 type Block = Exclude<Body["messages"][number]["content"], string>[number];
 
-function chatMessages({ role, content }: Body["messages"][number], index: number): MadeMessage[] {
-  const whole = `messages.${index}`;
-  if (typeof content === "string") return [{ message: { role, content }, from: [["**", whole]] }];
-  const made: MadeMessage[] = [];
+function messagesOf({ role, content }: Body["messages"][number], index: number): RequestMessage[] {
+  const whole = ["body", "messages", index];
+  if (typeof content === "string") return [{ role, content, at: whole }];
+  const results: RequestMessage[] = [];
+  const toolCalls: RequestCall[] = [];
   const texts: string[] = [];
-  const calls: unknown[] = [];
-  const called: [string, string][] = [];
   let thought = "";
   for (const [place, block] of content.entries()) {
-    const at = `${whole}.content.${place}`;
+    const at = [...whole, "content", place];
     switch (block.type) {
       case "text":
         texts.push(block.text!);
         break;
       case "tool_use":
-        called.push([`tool_calls.${calls.length}.function.name`, `${at}.name`], [`tool_calls.${calls.length}.**`, at]);
-        calls.push({
-          id: block.id,
-          type: "function",
-          function: { name: block.name, arguments: JSON.stringify(block.input) },
+        toolCalls.push({
+          id: block.id!,
+          name: block.name!,
+          arguments: JSON.stringify(block.input),
+          nameAt: [...at, "name"],
+          argumentsAt: at,
         });
         break;
       case "tool_result":
-        made.push({
-          message: { role: "tool", tool_call_id: block.tool_use_id, content: resultOf(block) },
-          from: [["**", at]],
-        });
+        results.push({ role: "tool", toolCallId: block.tool_use_id!, content: resultOf(block), at });
         break;
       case "thinking":
         thought += block.thinking ?? "";
@@ -129,18 +103,15 @@ function chatMessages({ role, content }: Body["messages"][number], index: number
         break;
     }
   }
-  const text = texts.join("");
-  if (calls.length > 0 || texts.length > 0 || made.length === 0)
-    made.push({
-      message: {
-        role,
-        content: text === "" && calls.length > 0 ? null : text,
-        ...(calls.length > 0 ? { tool_calls: calls } : {}),
-        ...(thought === "" ? {} : { reasoning_content: thought }),
-      },
-      from: [...called, ["**", whole]],
-    });
-  return made;
+  if (toolCalls.length === 0 && texts.length === 0 && results.length > 0) return results;
+  const said: RequestMessage = {
+    role,
+    content: texts.join(""),
+    ...(toolCalls.length > 0 && { toolCalls }),
+    ...(thought !== "" && { thought }),
+    at: whole,
+  };
+  return [...results, said];
 }
 
 function resultOf({ content = "", is_error }: Block): string {
@@ -150,52 +121,45 @@ function resultOf({ content = "", is_error }: Block): string {
 
 const stopReasons = { stop: "end_turn", length: "max_tokens", tool_calls: "tool_use" } as const;
 
-const ending = ({ finish, stopString }: TurnEnd) => ({
-  stop_reason: stopString === null ? stopReasons[finish] : ("stop_sequence" as const),
+const ending = ({ finishReason, stopString }: ChatEnd) => ({
+  stop_reason: stopString === null ? stopReasons[finishReason] : ("stop_sequence" as const),
   stop_sequence: stopString,
 });
 
 /** Anthropic's input_tokens leave out those read from the cache. */
-const usageOf = ({ usage }: TurnEnd) => ({
-  input_tokens: usage.promptTokens - usage.cachedTokens,
-  output_tokens: usage.completionTokens,
+const usageJson = ({
+  promptTokens,
+  completionTokens,
+  cachedTokens,
+}: Pick<ChatUsage, "promptTokens" | "completionTokens" | "cachedTokens">) => ({
+  input_tokens: promptTokens - cachedTokens,
+  output_tokens: completionTokens,
   cache_creation_input_tokens: 0,
-  cache_read_input_tokens: usage.cachedTokens,
+  cache_read_input_tokens: cachedTokens,
 });
 
-const scored = ({ confidenceScore, confidence }: TurnEnd) => ({ confidence_score: confidenceScore, confidence });
-
-async function reply(id: string, { model, pieces }: Turn): Promise<Answered> {
-  let thought = "";
-  let text = "";
-  const calls: { id: string; name: string; json: string }[] = [];
-  for await (const piece of pieces)
-    if ("thought" in piece) thought += piece.thought;
-    else if ("text" in piece) text += piece.text;
-    else if ("call" in piece) {
-      calls[piece.call] ??= { id: piece.id ?? "", name: piece.name ?? "", json: "" };
-      calls[piece.call]!.json += piece.arguments;
-    } else
-      return {
-        id,
-        type: "message",
-        role: "assistant",
-        model,
-        content: [
-          ...(thought === "" ? [] : [{ type: "thinking" as const, thinking: thought, signature: "" }]),
-          ...(text === "" ? [] : [{ type: "text" as const, text }]),
-          ...calls.map(({ id: callId, name, json }) => ({
-            type: "tool_use" as const,
-            id: callId,
-            name,
-            input: inputOf(json),
-          })),
-        ],
-        ...ending(piece.end),
-        usage: usageOf(piece.end),
-        ...scored(piece.end),
-      };
-  throw new Failure("inference_failed", "The answer has no end");
+async function reply(id: string, { head, events }: ChatAnswer): Promise<Reply<Endpoint>> {
+  const { answers, usage } = await wholeAnswers(events);
+  const { thought, words, calls, end } = answers[0]!;
+  return {
+    id,
+    type: "message",
+    role: "assistant",
+    model: head.model,
+    content: [
+      ...(thought === "" ? [] : [{ type: "thinking" as const, thinking: thought, signature: "" }]),
+      ...(words === "" ? [] : [{ type: "text" as const, text: words }]),
+      ...calls.map((call) => ({
+        type: "tool_use" as const,
+        id: call.id,
+        name: call.name,
+        input: inputOf(call.arguments),
+      })),
+    ],
+    ...ending(end),
+    usage: usageJson(usage),
+    ...confidenceOf([end]),
+  };
 }
 
 /** Arguments that were cut short are not valid JSON; stop_reason is then max_tokens. */
@@ -209,15 +173,11 @@ function inputOf(json: string): Record<string, unknown> {
 
 const event = (type: string, more: object): StreamEvent => ({ event: type, data: JSON.stringify({ type, ...more }) });
 
-async function* stream(id: string, { model, promptTokens, pieces }: Turn): AsyncGenerator<StreamEvent, void, void> {
-  const begun = {
-    input_tokens: promptTokens ?? 0,
-    output_tokens: 0,
-    cache_creation_input_tokens: 0,
-    cache_read_input_tokens: 0,
-  };
+async function* stream(id: string, answer: ChatAnswer): AsyncGenerator<StreamEvent, void, void> {
+  const { model } = answer.head;
+  const usage = usageJson({ promptTokens: answer.promptTokens ?? 0, completionTokens: 0, cachedTokens: 0 });
   const head = { id, type: "message", role: "assistant", model, content: [], stop_reason: null, stop_sequence: null };
-  yield event("message_start", { message: { ...head, usage: begun } });
+  yield event("message_start", { message: { ...head, usage } });
   yield event("ping", {});
   let index = -1;
   let open: string | null = null;
@@ -234,20 +194,32 @@ async function* stream(id: string, { model, promptTokens, pieces }: Turn): Async
     open = name;
     yield event("content_block_start", { index: ++index, content_block: block });
   }
-  for await (const piece of pieces)
-    if ("thought" in piece) {
-      yield* within("thinking", { type: "thinking", thinking: "", signature: "" });
-      yield event("content_block_delta", { index, delta: { type: "thinking_delta", thinking: piece.thought } });
-    } else if ("text" in piece) {
-      yield* within("text", { type: "text", text: "" });
-      yield event("content_block_delta", { index, delta: { type: "text_delta", text: piece.text } });
-    } else if ("call" in piece) {
-      yield* within(`call ${piece.call}`, { type: "tool_use", id: piece.id, name: piece.name, input: {} });
-      const delta = { type: "input_json_delta", partial_json: piece.arguments };
-      if (piece.arguments !== "") yield event("content_block_delta", { index, delta });
-    } else {
-      yield* close();
-      yield event("message_delta", { delta: ending(piece.end), usage: usageOf(piece.end), ...scored(piece.end) });
-      yield event("message_stop", {});
+  const blockOfCall: number[] = [];
+  const grow = (delta: object, at = index): StreamEvent => event("content_block_delta", { index: at, delta });
+  for await (const told of answer.events)
+    switch (told.kind) {
+      case "thought":
+        yield* within("thinking", { type: "thinking", thinking: "", signature: "" });
+        yield grow({ type: "thinking_delta", thinking: told.text });
+        break;
+      case "words":
+        yield* within("text", { type: "text", text: "" });
+        yield grow({ type: "text_delta", text: told.text });
+        break;
+      case "call":
+        yield* within(`call ${told.call}`, { type: "tool_use", id: told.id, name: told.name, input: {} });
+        blockOfCall[told.call] = index;
+        break;
+      case "arguments":
+        yield grow({ type: "input_json_delta", partial_json: told.text }, blockOfCall[told.call]);
+        break;
+      case "end":
+        yield* close();
+        yield event("message_delta", {
+          delta: ending(told.end),
+          usage: usageJson(told.end.usage),
+          ...confidenceOf([told.end]),
+        });
+        yield event("message_stop", {});
     }
 }

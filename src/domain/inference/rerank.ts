@@ -13,7 +13,7 @@ import { encodeInParts } from "../../engine/format/in-parts.ts";
 import type { Tokenizer } from "../../engine/generator.ts";
 import { type Held, withModel } from "./held.ts";
 import { refuseHuge } from "./prompts.ts";
-import { type SessionParts, tellTruncation } from "./session.ts";
+import { type Asked, type SessionParts, tellTruncation } from "./session.ts";
 
 type Method = (typeof rerankMethods)[number];
 
@@ -29,13 +29,6 @@ interface Ranking {
   scores: Scored[];
   tokens: number;
   truncated: number;
-}
-
-interface Asked {
-  headers: Record<string, unknown>;
-  requestId: string;
-  signal: AbortSignal;
-  setHeader(name: string, value: string): void;
 }
 
 type Documents = readonly (string | { text: string })[];

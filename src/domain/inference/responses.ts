@@ -4,21 +4,26 @@
 import { Failure } from "../../base/errors.ts";
 import type { Log } from "../../base/log.ts";
 import type { Clock } from "../../base/time.ts";
-import type { Caller, Handler, Handlers, Reply, StreamEvent } from "../../contract/endpoint.ts";
+import { chatBody } from "../../contract/chat-body.ts";
+import type { Caller, Handler, Handlers, Input, Reply, StreamEvent } from "../../contract/endpoint.ts";
 import { EventStream } from "../../contract/endpoint.ts";
 import type { responses } from "../../contract/responses.ts";
-import { type Answer, messageOf, messagesOf, type ResponseBody, toolsOf } from "./response-items.ts";
+import { compile } from "../../contract/validate.ts";
+import { messageOf } from "./chat.ts";
+import type { ChatAnswer, ChatEnd, RunChat } from "./chat-events.ts";
+import { type ChatRequest, formatOf, type RequestMessage, refusalOf, requestDefaults } from "./chat-request.ts";
+import { createOutput, messageOfOutput, messagesOf, type OutputEvent, type OutputItem } from "./response-items.ts";
+import { confidenceOf } from "./shapes.ts";
 import { type HasDocument, namedNow } from "./sources.ts";
 import type { ResponseSql } from "./store.ts";
-import { type FieldNames, type MadeMessage, namesOf, type RunTurn, uncut } from "./turn.ts";
-import type { Turn, TurnEnd, TurnPiece } from "./turn-pieces.ts";
+import { messageJson } from "./upstream-chat.ts";
 
 type Endpoint = (typeof responses)["inference.responses"];
+type Body = Input<Endpoint>["body"];
 type Response = Reply<Endpoint>;
-type Item = Response["output"][number];
 
 export interface ResponseParts {
-  run: RunTurn;
+  run: RunChat;
   sql: ResponseSql;
   /** Tokens of a seat. */
   seatContext: number;
@@ -26,16 +31,6 @@ export interface ResponseParts {
   clock: Clock;
   log: Log;
 }
-
-/** Names of the chat body's fields in this endpoint. */
-const chatNames = (made: readonly MadeMessage[]): FieldNames => [
-  ...namesOf(made),
-  ["messages", "input"],
-  ["max_tokens", "max_output_tokens"],
-  ["response_format.json_schema.schema", "text.format.schema"],
-  ["response_format", "text.format"],
-  ["tools.*.function", "tools.*"],
-];
 
 export const createResponses = (parts: ResponseParts): Handlers<typeof responses> => ({
   "inference.responses": answering(parts),
@@ -58,86 +53,80 @@ const answering =
   (parts: ResponseParts): Handler<Endpoint> =>
   async ({ body, ...asked }, caller) => {
     const conversation = [...before(parts, body, caller), ...messagesOf(body.input)];
-    const made = [...instructionsOf(body), ...conversation];
-    const turn = await parts.run(chatOf(body, made, parts), asked, caller, () => chatNames(made));
-    const head = headOf(`resp_${asked.requestId}`, body, turn);
-    const keep = (response: Response, answer: Answer): void => {
+    const answer = await parts.run(requestOf(body, conversation, parts), asked, caller);
+    const head = headOf(`resp_${asked.requestId}`, body, answer);
+    const keep = (response: Response): void => {
       if (body.store === false) return;
       parts.sql.insert.run({
         id: response.id,
         ownerId: caller.userId,
         response: JSON.stringify(response),
-        messages: JSON.stringify([...conversation.map(({ message }) => message), messageOf(answer)]),
+        messages: JSON.stringify([...conversation, messageOfOutput(response.output)].map(messageJson)),
         at: parts.clock.now(),
       });
     };
-    const work = told(head, turn, keep, (error) =>
-      parts.log("error", "stream.failed", { requestId: asked.requestId, error }),
-    );
-    return body.stream ? new EventStream(work) : whole(turn, head, keep);
+    const events = eventsOf(head, answer, keep);
+    const onFailure = (error: unknown): void =>
+      parts.log("error", "stream.failed", { requestId: asked.requestId, error });
+    return body.stream ? new EventStream(stream(events, head, onFailure)) : reply(events);
   };
 
-/** The instructions as a system message. They apply to this response only. */
-const instructionsOf = ({ instructions }: ResponseBody): MadeMessage[] =>
-  instructions ? [{ message: { role: "system", content: instructions }, from: [["**", "instructions"]] }] : [];
+const checkStored = compile(chatBody.properties.messages.items);
 
-/** The conversation up to the previous response. */
-function before({ sql }: ResponseParts, body: ResponseBody, caller: Caller): MadeMessage[] {
+/** The conversation up to the previous response. Errors in it are reported at previous_response_id. */
+function before({ sql }: ResponseParts, body: Body, caller: Caller): RequestMessage[] {
   const id = body.previous_response_id ?? null;
   if (id === null) return [];
   const row = sql.get.get(id, caller.userId);
   if (!row) throw new Failure("not_found", "Previous response not found");
-  return (JSON.parse(row.messages_json) as MadeMessage["message"][]).map((message) => ({
-    message,
-    from: [["**", "previous_response_id"]],
-  }));
+  const at = ["body", "previous_response_id"];
+  return (JSON.parse(row.messages_json) as unknown[]).map((stored) => {
+    const checked = checkStored(stored);
+    if (!checked.ok) throw refusalOf(checked.details.map((detail) => ({ ...detail, loc: at })));
+    const { toolCalls, ...message } = messageOf(checked.value, at);
+    return {
+      ...message,
+      ...(toolCalls && { toolCalls: toolCalls.map((call) => ({ ...call, nameAt: at, argumentsAt: at })) }),
+    };
+  });
 }
 
 /** Share of a seat that is reserved for the answer if the prompt is truncated and the request sets no limit. */
 const answerShare = 0.25;
 
-function chatOf(
-  body: ResponseBody,
-  made: readonly MadeMessage[],
-  { seatContext }: ResponseParts,
-): Record<string, unknown> {
-  const { tool_choice: choice, text, reasoning } = body;
-  const tools = toolsOf(body.tools);
-  const format = text?.format;
+function requestOf(body: Body, conversation: RequestMessage[], { seatContext }: ResponseParts): ChatRequest {
+  const { instructions, tool_choice: choice, max_output_tokens: most } = body;
+  const format = body.text?.format;
   return {
-    ...(body.model === undefined ? {} : { model: body.model }),
-    messages: made.map(({ message }) => message),
-    prompt_truncate_len:
+    ...requestDefaults,
+    model: body.model,
+    // The instructions apply to this response only.
+    messages: instructions
+      ? [{ role: "system", content: instructions, at: ["body", "instructions"] }, ...conversation]
+      : conversation,
+    messagesAt: ["body", "input"],
+    draw: { temperature: body.temperature, top_p: body.top_p ?? null },
+    maxTokens: most ?? requestDefaults.maxTokens,
+    truncateTo:
       body.truncation === "auto"
-        ? Math.max(1, seatContext - (body.max_output_tokens ?? Math.ceil(answerShare * seatContext)))
-        : uncut,
-    ...(body.max_output_tokens == null ? {} : { max_tokens: body.max_output_tokens }),
-    temperature: body.temperature,
-    top_p: body.top_p,
-    ...(tools.length === 0
-      ? {}
-      : {
-          tools,
-          tool_choice:
-            typeof choice === "object" && choice !== null
-              ? { type: "function", function: { name: choice.name } }
-              : (choice ?? "auto"),
-          parallel_tool_calls: body.parallel_tool_calls,
-        }),
-    ...(format && format.type !== "text"
-      ? {
-          response_format:
-            format.type === "json_object"
-              ? { type: "json_object" }
-              : { type: "json_schema", json_schema: { name: format.name ?? "answer", schema: format.schema } },
-        }
-      : {}),
-    ...(reasoning?.effort ? { reasoning: { effort: reasoning.effort } } : {}),
+        ? Math.max(1, seatContext - (most ?? Math.ceil(answerShare * seatContext)))
+        : requestDefaults.truncateTo,
+    tools: (body.tools ?? []).map(({ name, description, parameters, strict }, index) => ({
+      name: name!,
+      ...(description != null && { description }),
+      parameters: parameters ?? { type: "object", properties: {} },
+      ...(strict != null && { strict }),
+      at: ["body", "tools", index, "parameters"],
+    })),
+    toolChoice: typeof choice === "object" && choice !== null ? { name: choice.name } : (choice ?? "auto"),
+    isParallel: body.parallel_tool_calls ?? true,
+    format: formatOf(format?.type, format ?? undefined, ["body", "text", "format"]),
+    thinking: { ...requestDefaults.thinking, effort: body.reasoning?.effort ?? null },
   };
 }
 
 /** The response's fields that are known before the answer. */
-const headOf = (id: string, body: ResponseBody, { model, created }: Turn) => ({
+const headOf = (id: string, body: Body, { head: { model, created } }: ChatAnswer) => ({
   id,
   object: "response" as const,
   created_at: created,
@@ -148,7 +137,7 @@ const headOf = (id: string, body: ResponseBody, { model, created }: Turn) => ({
   instructions: body.instructions ?? null,
   max_output_tokens: body.max_output_tokens ?? null,
   model,
-  output: [] as Item[],
+  output: [] as OutputItem[],
   parallel_tool_calls: body.parallel_tool_calls ?? true,
   previous_response_id: body.previous_response_id ?? null,
   reasoning: { effort: body.reasoning?.effort ?? null, summary: null },
@@ -167,187 +156,65 @@ const headOf = (id: string, body: ResponseBody, { model, created }: Turn) => ({
 
 type Head = ReturnType<typeof headOf>;
 
-function ended(head: Head, output: Item[], { finish, usage, confidenceScore, confidence }: TurnEnd): Response {
-  const isCut = finish === "length";
+function endedOf(head: Head, output: OutputItem[], end: ChatEnd): Response {
+  const isCut = end.finishReason === "length";
+  const { promptTokens, cachedTokens, truncatedTokens, completionTokens, reasoningTokens } = end.usage;
   return {
     ...head,
     status: isCut ? "incomplete" : "completed",
     incomplete_details: isCut ? { reason: "max_output_tokens" } : null,
     output,
     usage: {
-      input_tokens: usage.promptTokens,
-      input_tokens_details: { cached_tokens: usage.cachedTokens, truncated_tokens: usage.truncatedTokens },
-      output_tokens: usage.completionTokens,
-      output_tokens_details: { reasoning_tokens: usage.reasoningTokens },
-      total_tokens: usage.promptTokens + usage.completionTokens,
+      input_tokens: promptTokens,
+      input_tokens_details: { cached_tokens: cachedTokens, truncated_tokens: truncatedTokens },
+      output_tokens: completionTokens,
+      output_tokens_details: { reasoning_tokens: reasoningTokens },
+      total_tokens: promptTokens + completionTokens,
     },
-    confidence_score: confidenceScore,
-    confidence,
+    ...confidenceOf([end]),
   };
 }
 
-/** The complete response, built from the same pieces as the stream. */
-async function whole(turn: Turn, head: Head, keep: (response: Response, answer: Answer) => void): Promise<Response> {
-  const answer = createAnswer(head.id);
-  for await (const piece of turn.pieces)
-    if ("end" in piece) {
-      answer.finish(piece.end);
-      const response = ended(head, answer.items, piece.end);
-      keep(response, answer.said());
-      return response;
-    } else answer.add(piece);
-  throw new Failure("inference_failed", "The answer has no end");
+/** The events of a response. The last one holds the complete response. */
+async function* eventsOf(
+  head: Head,
+  { events }: ChatAnswer,
+  keep: (response: Response) => void,
+): AsyncGenerator<OutputEvent, void, void> {
+  yield { type: "response.created", response: head };
+  yield { type: "response.in_progress", response: head };
+  const output = createOutput(head.id);
+  for await (const event of events) {
+    yield* output.add(event);
+    if (event.kind !== "end") continue;
+    const response = endedOf(head, output.items, event.end);
+    keep(response);
+    yield { type: `response.${response.status}`, response };
+  }
 }
 
-async function* told(
+async function reply(events: AsyncIterable<OutputEvent>): Promise<Response> {
+  let last: OutputEvent | null = null;
+  for await (const event of events) last = event;
+  return last!.response as Response;
+}
+
+async function* stream(
+  events: AsyncIterable<OutputEvent>,
   head: Head,
-  turn: Turn,
-  keep: (response: Response, answer: Answer) => void,
   onFailure: (error: unknown) => void,
 ): AsyncGenerator<StreamEvent, void, void> {
   let sequence = 0;
-  const event = (type: string, more: object): StreamEvent => ({
+  const numbered = ({ type, ...more }: OutputEvent): StreamEvent => ({
     event: type,
     data: JSON.stringify({ type, sequence_number: sequence++, ...more }),
   });
-  const answer = createAnswer(head.id);
-  yield event("response.created", { response: head });
-  yield event("response.in_progress", { response: head });
   try {
-    for await (const piece of turn.pieces) {
-      const isEnd = "end" in piece;
-      for (const { type, ...more } of isEnd ? answer.finish(piece.end) : answer.add(piece)) yield event(type, more);
-      if (!isEnd) continue;
-      const response = ended(head, answer.items, piece.end);
-      keep(response, answer.said());
-      yield event(`response.${response.status}`, { response });
-    }
+    for await (const event of events) yield numbered(event);
   } catch (error) {
     onFailure(error);
     const failure = error instanceof Failure ? error : new Failure("internal", undefined, { cause: error });
     const response = { ...head, status: "failed", error: { code: failure.code, message: failure.message } };
-    yield event("response.failed", { response });
+    yield numbered({ type: "response.failed", response });
   }
 }
-
-interface ItemEvent {
-  type: string;
-  [field: string]: unknown;
-}
-
-type Piece = Exclude<TurnPiece, { end: TurnEnd }>;
-
-/**
- * Builds the output items: thoughts, a message, calls. An item begins with its first piece and ends when another begins
- * or at the end.
- */
-function createAnswer(responseId: string) {
-  const items: Item[] = [];
-  const said: Answer = { thought: "", text: "", calls: [] };
-  let kind = "";
-
-  const current = (): Item => items.at(-1)!;
-  const place = (): { item_id: string; output_index: number } => ({
-    item_id: current().id,
-    output_index: items.length - 1,
-  });
-  const within = { content_index: 0 };
-
-  function close(status: "completed" | "incomplete"): ItemEvent[] {
-    if (kind === "") return [];
-    const item = current();
-    kind = "";
-    item.status = status;
-    const done = { type: "response.output_item.done", output_index: items.length - 1, item };
-    if (item.type === "function_call")
-      return [
-        { type: "response.function_call_arguments.done", ...place(), name: item.name, arguments: item.arguments },
-        done,
-      ];
-    const part = item.content![0] as { type: string; text: string };
-    const name = part.type === "output_text" ? "output_text" : "reasoning_text";
-    return [
-      {
-        type: `response.${name}.done`,
-        ...place(),
-        ...within,
-        text: part.text,
-        ...(name === "output_text" ? { logprobs: [] } : {}),
-      },
-      { type: "response.content_part.done", ...place(), ...within, part },
-      done,
-    ];
-  }
-
-  function open(name: string, item: { type: Item["type"]; [field: string]: unknown }): ItemEvent[] {
-    if (kind === name) return [];
-    const events = close("completed");
-    kind = name;
-    const mark = { message: "msg", function_call: "fc", reasoning: "rs" }[item.type];
-    items.push({ id: `${mark}_${items.length}_${responseId}`, status: "in_progress", ...item } as Item);
-    // A copy, because the item itself grows later.
-    events.push({
-      type: "response.output_item.added",
-      output_index: items.length - 1,
-      item: { ...current(), content: [] },
-    });
-    if (item.type === "function_call") events.at(-1)!.item = { ...current() };
-    else {
-      const part = partOf(item.type, "");
-      current().content = [part];
-      events.push({ type: "response.content_part.added", ...place(), ...within, part: { ...part } });
-    }
-    return events;
-  }
-
-  function grow(text: string, name: "output_text" | "reasoning_text"): ItemEvent[] {
-    const part = current().content![0] as { type: string; text?: string };
-    part.text += text;
-    const logprobs = name === "output_text" ? { logprobs: [] } : {};
-    return [{ type: `response.${name}.delta`, ...place(), ...within, delta: text, ...logprobs }];
-  }
-
-  return {
-    items,
-    said: () => said,
-    add(piece: Piece): ItemEvent[] {
-      if ("thought" in piece) {
-        said.thought += piece.thought;
-        return [
-          ...open("thought", { type: "reasoning", summary: [], content: [] }),
-          ...grow(piece.thought, "reasoning_text"),
-        ];
-      }
-      if ("text" in piece) {
-        said.text += piece.text;
-        return [
-          ...open("text", { type: "message", role: "assistant", content: [] }),
-          ...grow(piece.text, "output_text"),
-        ];
-      }
-      said.calls[piece.call] ??= { id: piece.id ?? "", name: piece.name ?? "", arguments: "" };
-      const call = said.calls[piece.call]!;
-      call.arguments += piece.arguments;
-      const events = open(`call ${piece.call}`, {
-        type: "function_call",
-        call_id: call.id,
-        name: call.name,
-        arguments: "",
-      });
-      current().arguments = call.arguments;
-      if (piece.arguments !== "")
-        events.push({ type: "response.function_call_arguments.delta", ...place(), delta: piece.arguments });
-      return events;
-    },
-    finish: ({ finish }: TurnEnd): ItemEvent[] => [
-      // An empty answer still has a message.
-      ...(items.length === 0 ? open("text", { type: "message", role: "assistant", content: [] }) : []),
-      ...close(finish === "length" ? "incomplete" : "completed"),
-    ],
-  };
-}
-
-const partOf = (type: Item["type"], text: string) =>
-  type === "reasoning"
-    ? { type: "reasoning_text" as const, text }
-    : { type: "output_text" as const, text, annotations: [], logprobs: [] };

@@ -1,15 +1,14 @@
 // Sends one message to a chat model and returns its answer, as for any client: a base, a deployed model, or an
 // upstream's.
-import { Failure } from "../../base/errors.ts";
 import { randomWord } from "../../base/ids.ts";
-import type { chat } from "../../contract/chat.ts";
 import { chatBody } from "../../contract/chat-body.ts";
-import { EventStream, type Handler } from "../../contract/endpoint.ts";
-import { compile } from "../../contract/validate.ts";
+import { wholeAnswers } from "./chat-events.ts";
+import { type ChatRequest, requestDefaults } from "./chat-request.ts";
+import { answerLocally } from "./chat-session.ts";
+import type { SessionParts } from "./session.ts";
+import { upstreamBody } from "./upstream-chat.ts";
+import type { Forward } from "./upstreams.ts";
 
-type Chat = (typeof chat)["inference.chat"];
-
-const check = compile(chatBody);
 /** Token limit of an answer: enough for questions on everything that a passage says. */
 const longest = 1500;
 
@@ -22,26 +21,25 @@ export type Say = (
 ) => Promise<string>;
 
 export const createSaying =
-  (chat: Handler<Chat>): Say =>
+  (parts: SessionParts, forward: Forward): Say =>
   async (ownerId, { model, provider, key_id }, content, signal) => {
-    const asked = check({ model, messages: [{ role: "user", content }], temperature: 0, max_tokens: longest });
-    if (!asked.ok) throw new Failure("validation", undefined, { details: asked.details });
-    const answer = await chat(
-      {
-        params: {},
-        query: {},
-        raw: {},
-        files: [],
-        lastEventId: null,
-        headers: provider === null ? {} : { "x-provider": provider },
-        requestId: `req_${randomWord()}`,
-        signal,
-        setHeader: () => {},
-        body: asked.value,
-      },
-      { userId: ownerId, userName: "", keyId: key_id },
-    );
-    if (answer instanceof EventStream) throw new Error("the answer is a stream");
-    const said = answer.choices[0]?.message.content;
+    const request: ChatRequest = {
+      ...requestDefaults,
+      model,
+      messages: [{ role: "user", content, at: ["body", "messages", 0] }],
+      messagesAt: ["body", "messages"],
+      draw: { temperature: 0 },
+      maxTokens: longest,
+      truncateTo: chatBody.properties.prompt_truncate_len.default,
+    };
+    const headers = provider === null ? {} : { "x-provider": provider };
+    const asked = { headers, requestId: `req_${randomWord()}`, signal, setHeader: () => {} };
+    const caller = { userId: ownerId, userName: "", keyId: key_id };
+    if (provider === null) {
+      const { answers } = await wholeAnswers((await answerLocally(parts, request, asked, caller)).events);
+      return answers[0]!.words;
+    }
+    const answer = await forward("chat/completions", { ...asked, body: upstreamBody(request) }, caller);
+    const said = (answer as { choices: { message: { content: unknown } }[] }).choices[0]?.message.content;
     return typeof said === "string" ? said : "";
   };

@@ -1,43 +1,53 @@
 // Wire formats of answers and chunks: OpenAI's, plus the confidence fields of our contract.
 
-import type { chat } from "../../contract/chat.ts";
-import type { completions } from "../../contract/completions.ts";
-import type { Reply, StreamEvent } from "../../contract/endpoint.ts";
+import type { StreamEvent } from "../../contract/endpoint.ts";
+import type { ToolCall } from "../../engine/format/tool-format.ts";
 import type { ChoiceEnd, Confidence } from "./answers.ts";
 import type { Session } from "./session.ts";
 
-export type ChatReply = Reply<(typeof chat)["inference.chat"]>;
-export type CompletionReply = Reply<(typeof completions)["inference.completions"]>;
-
-/** What is known of a choice once it has ended. */
-export interface EndedChoice extends ChoiceEnd {
-  index: number;
-}
-
 export const event = (chunk: unknown): StreamEvent => ({ data: JSON.stringify(chunk) });
 export const done: StreamEvent = { data: "[DONE]" };
+
+export const callJson = ({ id, name, arguments: given }: ToolCall) => ({
+  id,
+  type: "function" as const,
+  function: { name, arguments: given },
+});
+
+/** Tokens of a request. */
+export interface Usage {
+  promptTokens: number;
+  completionTokens: number;
+  /** Prompt tokens that did not have to be read. */
+  cachedTokens: number;
+  /** Tokens that the prompt lost. */
+  truncatedTokens: number;
+}
 
 /**
  * Prompt tokens count once, however many choices answer them; cached are those that no choice of the prompt had to
  * read.
  */
-export function usageOf(session: Session, ended: readonly Pick<EndedChoice, "index" | "cachedTokens">[]) {
-  const [prompt, completion] = [session.promptTokens, session.drawn()];
+export function usageOf(session: Session, ended: readonly Pick<ChoiceEnd, "index" | "cachedTokens">[]): Usage {
   const cached = new Map<number, number>();
   for (const { index, cachedTokens } of ended) {
     const { promptIndex } = session.choices[index]!;
     cached.set(promptIndex, Math.min(cachedTokens, cached.get(promptIndex) ?? cachedTokens));
   }
   return {
-    prompt_tokens: prompt,
-    completion_tokens: completion,
-    total_tokens: prompt + completion,
-    prompt_tokens_details: {
-      cached_tokens: [...cached.values()].reduce((sum, tokens) => sum + tokens, 0),
-      truncated_tokens: session.truncatedTokens,
-    },
+    promptTokens: session.promptTokens,
+    completionTokens: session.drawn(),
+    cachedTokens: [...cached.values()].reduce((sum, tokens) => sum + tokens, 0),
+    truncatedTokens: session.truncatedTokens,
   };
 }
+
+export const usageJson = ({ promptTokens, completionTokens, cachedTokens, truncatedTokens }: Usage) => ({
+  prompt_tokens: promptTokens,
+  completion_tokens: completionTokens,
+  total_tokens: promptTokens + completionTokens,
+  prompt_tokens_details: { cached_tokens: cachedTokens, truncated_tokens: truncatedTokens },
+});
 
 /** The confidence of the least certain choice, for all of them; null for base models. */
 export function confidenceOf(ended: readonly Pick<ChoiceEnd, "confidence">[]) {
@@ -52,8 +62,6 @@ export function confidenceOf(ended: readonly Pick<ChoiceEnd, "confidence">[]) {
 }
 
 /** The basis of a score. */
-export type Behind = ReturnType<typeof behind>;
-
 const behind = ({ calibrated, n, reason, date, drift, leastCertain, sources }: Confidence) => ({
   calibrated,
   n,

@@ -4,9 +4,9 @@ import type { Caller, Handlers, Reply } from "../../contract/endpoint.ts";
 import type { tokens } from "../../contract/tokens.ts";
 import { encodeInParts } from "../../engine/format/in-parts.ts";
 import type { ModelKind, Tokenizer } from "../../engine/generator.ts";
+import { withTokenizer } from "./held.ts";
 import { refuseHuge } from "./prompts.ts";
-import { refuseProvider } from "./provider.ts";
-import type { SessionParts } from "./session.ts";
+import type { Asked, SessionParts } from "./session.ts";
 
 /** A model that can answer now. */
 export interface ListedModel {
@@ -26,21 +26,12 @@ export function createTokens(
 ): Handlers<typeof tokens> {
   const { generator } = parts;
   /** Runs tokenizer work. It is not recorded as usage, but the model must exist and be accessible to the caller. */
-  const reading = async <T>(
-    asked: { headers: Record<string, unknown> },
+  const reading = <T>(
+    asked: Pick<Asked, "headers">,
     caller: Caller,
     name: string | undefined,
     work: (tokenizer: Tokenizer) => T | Promise<T>,
-  ): Promise<T> => {
-    refuseProvider(asked.headers);
-    const model = parts.resolve(caller, name ?? parts.onlyBase(["text", "embedding", "rerank"]));
-    const lease = await parts.lease(model.ref);
-    try {
-      return await work(generator.tokenizer(model.ref.baseId));
-    } finally {
-      await lease.release();
-    }
-  };
+  ): Promise<T> => withTokenizer(parts, asked, caller, name, ["text", "embedding", "rerank"], work);
 
   return {
     "inference.models": async ({ query }, caller) => {

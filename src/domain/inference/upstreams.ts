@@ -3,7 +3,8 @@
 import { Failure, invalid } from "../../base/errors.ts";
 import type { Caller, StreamEvent } from "../../contract/endpoint.ts";
 import { EventStream } from "../../contract/endpoint.ts";
-import type { SessionParts } from "./session.ts";
+import { openAccount } from "./account.ts";
+import type { Asked, SessionParts } from "./session.ts";
 import type { UsageOutcome } from "./store.ts";
 
 interface Upstream {
@@ -31,17 +32,12 @@ interface Usage {
   completion_tokens?: number;
 }
 interface Sent {
-  model?: string;
+  model?: string | undefined;
   stream?: boolean | null;
   stream_options?: { include_usage?: boolean } | null;
 }
 
-interface Arrived {
-  headers: Record<string, unknown>;
-  body: Sent;
-  requestId: string;
-  signal: AbortSignal;
-}
+type Arrived = Pick<Asked, "headers" | "requestId" | "signal"> & { body: Sent };
 
 /** Returns the response of the upstream that the request names. */
 export type Forward = (
@@ -54,21 +50,21 @@ export const isForwarded = (headers: Record<string, unknown>): boolean => header
 
 /** Throws validation for a name that is not configured, upstream_failed, and what the upstream refuses. */
 export function createForward(parts: SessionParts & { upstreams: Upstreams }): Forward {
-  return async (path, { headers, body, ...asked }, caller) => {
-    const name = String(headers["x-provider"]);
+  return async (path, { body, ...asked }, caller) => {
+    const name = String(asked.headers["x-provider"]);
     const upstream = parts.upstreams.get(name);
     if (!upstream)
       throw invalid(["header", "X-Provider"], "names no configured upstream; PLUMBLINE_UPSTREAMS lists them");
     if (body.model === undefined) throw invalid(["body", "model"], "field required", "missing");
-    const account = admit(parts, asked, caller, `${name}/${body.model}`);
+    const end = begin(parts, asked, caller, `${name}/${body.model}`);
     try {
       const response = await ask(upstream, path, body, { signal: asked.signal, trace: parts.traces.headers() });
-      if (body.stream) return new EventStream(passed(response, body, account, asked.signal));
+      if (body.stream) return new EventStream(passed(response, body, end, asked.signal));
       const answer = (await response.json()) as { usage?: Usage };
-      account.end("done", answer.usage);
+      end("done", answer.usage);
       return { ...answer, ...(path === "embeddings" ? {} : { confidence_score: null, confidence: null }) };
     } catch (error) {
-      account.end(asked.signal.aborted ? "aborted" : "failed");
+      end(asked.signal.aborted ? "aborted" : "failed");
       if (asked.signal.aborted) throw new Failure("cut_off");
       throw error instanceof Failure ? error : new Failure("upstream_failed", undefined, { cause: error });
     }
@@ -86,27 +82,17 @@ export function orUpstream<H extends (input: never, caller: Caller) => Promise<u
   return handle as unknown as H;
 }
 
-/** Writes the usage row. `end` closes it with the token counts that the upstream reported. */
-function admit(
-  { usage, clock, log, metrics }: SessionParts,
-  { requestId }: { requestId: string },
-  caller: Caller,
-  modelId: string,
-): { end(outcome: UsageOutcome, used?: Usage): void } {
-  const row = { requestId, ownerId: caller.userId, keyId: caller.keyId, modelId, promptTokens: 0 };
-  usage.open.run({ ...row, at: clock.now() });
-  const begun = clock.monotonicMs();
-  return {
-    end(outcome, used = {}) {
-      const { prompt_tokens: promptTokens = 0, completion_tokens: completionTokens = 0 } = used;
-      usage.read.run(promptTokens, requestId);
-      usage.end.run(completionTokens, outcome, requestId);
-      metrics.tokens(promptTokens, completionTokens);
-      const ms = Math.round(clock.monotonicMs() - begun);
-      log("info", "inference.ended", { requestId, modelId, outcome, promptTokens, completionTokens, ms });
-      if (outcome === "done" && used.prompt_tokens === undefined)
-        log("warn", "upstream.usage_missing", { requestId, modelId });
-    },
+type End = (outcome: UsageOutcome, used?: Usage) => void;
+
+/** Writes the usage row. What is returned closes it with the token counts that the upstream reported. */
+function begin(parts: SessionParts, asked: Omit<Arrived, "body">, caller: Caller, modelId: string): End {
+  const account = openAccount(parts, asked, caller, modelId);
+  return (outcome, used = {}) => {
+    const { prompt_tokens: promptTokens, completion_tokens: completionTokens = 0 } = used;
+    account.read(promptTokens ?? 0);
+    account.end(outcome, completionTokens);
+    if (outcome === "done" && promptTokens === undefined)
+      parts.log("warn", "upstream.usage_missing", { requestId: asked.requestId, modelId });
   };
 }
 
@@ -175,7 +161,7 @@ function messageOf(text: string): string {
 async function* passed(
   response: Response,
   body: Sent,
-  account: { end(outcome: UsageOutcome, used?: Usage): void },
+  end: End,
   signal: AbortSignal,
 ): AsyncGenerator<StreamEvent, void, void> {
   let used: Usage | undefined;
@@ -192,7 +178,7 @@ async function* passed(
     outcome = signal.aborted ? "aborted" : "failed";
     throw signal.aborted ? new Failure("cut_off") : new Failure("upstream_failed", undefined, { cause: error });
   } finally {
-    account.end(outcome, used);
+    end(outcome, used);
   }
 }
 

@@ -1,0 +1,234 @@
+// A chat that a model of this machine answers: makes its prompt, the grammars and the steering of its answers, and reads
+// their text into events. It does not know the client's format.
+import { createHash } from "node:crypto";
+import { Failure, invalid } from "../../base/errors.ts";
+import { randomWord } from "../../base/ids.ts";
+import type { Caller } from "../../contract/endpoint.ts";
+import { callFormatOf, formatLongChat, type ThoughtMarks, thoughtMarksOf } from "../../engine/format/chat-format.ts";
+import type { CallFormat } from "../../engine/format/tool-format.ts";
+import type { GeneratedToken, Steering, Tokenizer } from "../../engine/generator.ts";
+import { schemaGrammar } from "../../engine/grammar/grammar.ts";
+import type { Choice, ChoiceEnd } from "./answers.ts";
+import { callsGrammar, checkedCall } from "./calls.ts";
+import type { ChatAnswer, ChatEnd, ChatEvent } from "./chat-events.ts";
+import { type ChatRequest, checkAnswerable, checkLimits, offeredTools } from "./chat-request.ts";
+import { withTokenizer } from "./held.ts";
+import { refuseHuge } from "./prompts.ts";
+import { AnswerReader } from "./reader.ts";
+import { type Asked, openSession, type Plan, refuseProvider, type Session, type SessionParts } from "./session.ts";
+import { usageOf } from "./shapes.ts";
+import { budgetOf, isWanted, steerThought, type ThoughtSteering, thinkingPrompt } from "./thinking.ts";
+import { fitConversation } from "./truncate.ts";
+
+/** Answers a chat with a model of this machine. Throws not_found, not_deployed, prompt_too_long, template_failed, validation, and what the engine throws. */
+export async function answerLocally(
+  parts: SessionParts,
+  request: ChatRequest,
+  asked: Asked,
+  caller: Caller,
+): Promise<ChatAnswer> {
+  checkAnswerable(request);
+  const answers: Answer[] = [];
+  const drawn = { ...request, idMark: "chatcmpl" };
+  const session = await openSession(parts, asked, caller, drawn, async (tokenizer, seatContext) => {
+    const planned = await planChat(request, tokenizer, seatContext);
+    answers.push(...planned.answers);
+    if (planned.cannotThink) asked.setHeader("x-plumbline-reasoning", "unsupported");
+    return planned;
+  });
+  const { head, promptTokens, tokenizer } = session;
+  return { head, promptTokens, tokenizer, events: eventsOf(session, answers) };
+}
+
+/** Context size assumed for counting, so that a prompt is counted even if it does not fit a seat. */
+const countedContext = 1 << 15;
+
+/** Counts the tokens of a chat's prompt. Generates nothing, and records no usage. */
+export async function countPrompt(
+  parts: SessionParts,
+  request: ChatRequest,
+  { headers, signal }: Asked,
+  caller: Caller,
+): Promise<number> {
+  refuseProvider(headers);
+  checkLimits(request);
+  checkAnswerable(request);
+  return withTokenizer(parts, { headers }, caller, request.model, ["text"], async (tokenizer) => {
+    if (signal.aborted) throw new Failure("cut_off");
+    const { choices } = await planChat({ ...request, maxTokens: 0 }, tokenizer, countedContext);
+    return choices[0]!.prompt.length;
+  });
+}
+
+/** Reader and thought steering of one answer. */
+interface Answer {
+  reader: AnswerReader;
+  thought: ThoughtSteering | null;
+}
+
+async function* eventsOf(session: Session, answers: readonly Answer[]): AsyncGenerator<ChatEvent, void, void> {
+  const ended: ChoiceEnd[] = [];
+  let reasoningTokens = 0;
+  const calls = answers.map(() => 0);
+  const held = answers.map((): GeneratedToken[] => []);
+  for await (const piece of session.pieces) {
+    if ("prompt" in piece) continue;
+    const { index } = piece;
+    const { reader, thought } = answers[index]!;
+    if ("text" in piece) held[index]!.push(...piece.tokens);
+    for (const spoken of "text" in piece ? reader.push(piece.text) : reader.finish()) {
+      if (spoken.kind === "call") calls[index]!++;
+      yield { index, tokens: held[index]!.splice(0), ...spoken };
+    }
+    if (!("end" in piece)) continue;
+    const finishReason = piece.end.finishReason === "stop" && calls[index]! > 0 ? "tool_calls" : piece.end.finishReason;
+    ended.push(piece.end);
+    reasoningTokens += thought?.tokens() ?? 0;
+    const { stopString, confidence } = piece.end;
+    const usage = { ...usageOf(session, ended), reasoningTokens };
+    const end: ChatEnd = { finishReason, stopString, confidence, usage };
+    yield { index, tokens: held[index]!.splice(0), kind: "end", end };
+  }
+}
+
+interface PlannedChat extends Plan {
+  answers: Answer[];
+  /** The request asks for thinking, and the model has no such mode. */
+  cannotThink: boolean;
+}
+
+async function planChat(request: ChatRequest, tokenizer: Tokenizer, seatContext: number): Promise<PlannedChat> {
+  const { thinking } = request;
+  const marks = thoughtMarksOf(tokenizer);
+  const wanted = isWanted(thinking);
+  if (marks === null && thinking.enabled === true)
+    throw invalid(thinking.at, "this model has no thinking mode; leave it out, or choose another");
+  const { tokens, truncated, isOpen } = await promptOf(request, tokenizer, seatContext, marks, wanted);
+  const maxTokens = Math.min(request.maxTokens, seatContext - tokens.length);
+  const { tools, mustCall } = offeredTools(request);
+  const format = tools.length > 0 ? callFormatOf(tokenizer) : null;
+  const isForced = format !== null && mustCall;
+  const rule = isForced ? callsRule(request, tokenizer, format) : formatRule(request);
+  const shown = marksShown(tokenizer, marks, format);
+  const budget = budgetOf(thinking, request.maxTokens);
+  const thinks = marks !== null && wanted !== false;
+  const question = request.messages.findLast(({ role }) => role === "user")?.content ?? "";
+  const choices: Choice[] = [];
+  const answers: Answer[] = [];
+  for (let index = 0; index < request.choices; index++) {
+    const thought = thinks
+      ? steerThought(tokenizer, marks, { isOpen, mustOpen: rule.grammar !== null, budget, afterwards: rule.afterwards })
+      : null;
+    const steer = thought?.steer ?? ((token: number | null): Steering => (token === null ? rule.afterwards : {}));
+    choices.push({
+      prompt: tokens,
+      promptIndex: 0,
+      question,
+      maxTokens,
+      exact: request.exact,
+      shown,
+      ...((thought !== null || rule.grammar !== null) && { steer }),
+      ...(rule.grammar !== null && { grammar: rule.grammar }),
+    });
+    const check = (call: unknown) => checkedCall(tools, format!, call);
+    answers.push({
+      thought,
+      reader: new AnswerReader({ marks, isOpen, format, isForced, check, newId: () => `call_${randomWord()}` }),
+    });
+  }
+  return { choices, truncatedTokens: truncated, answers, cannotThink: marks === null && wanted === true };
+}
+
+async function promptOf(
+  request: ChatRequest,
+  tokenizer: Tokenizer,
+  seatContext: number,
+  marks: ThoughtMarks | null,
+  wanted: boolean | null,
+): Promise<{ tokens: number[]; truncated: number; isOpen: boolean }> {
+  // The role developer is OpenAI's newer name for system.
+  const messages = request.messages.map((message) =>
+    message.role === "developer" ? { ...message, role: "system" } : message,
+  );
+  const tools = offeredTools(request).tools.map(({ at: _, strict: __, ...tool }) => tool);
+  const characters = messages.reduce(
+    (sum, { content, toolCalls = [] }) =>
+      toolCalls.reduce((all, call) => all + call.arguments.length, sum + content.length),
+    JSON.stringify(tools).length,
+  );
+  refuseHuge(characters, seatContext);
+  let isOpen = false;
+  const { tokens, truncated } = await fitConversation(messages, request.truncateTo, tokenizer, async (kept) => {
+    if (marks === null) return formatLongChat(tokenizer, kept, { tools });
+    const prompt = await thinkingPrompt(tokenizer, kept, { tools }, marks, wanted);
+    isOpen = prompt.isOpen;
+    return prompt.tokens;
+  });
+  // maxTokens is reduced to what the seat has left, but there must be room for at least one token.
+  if (tokens.length + Math.min(request.maxTokens, 1) > seatContext)
+    throw new Failure(
+      "prompt_too_long",
+      `${tokens.length} prompt tokens leave no room in the ${seatContext} tokens of the context; lower prompt_truncate_len`,
+    );
+  return { tokens, truncated, isOpen };
+}
+
+/**
+ * Maximum length of a schema in characters: making a grammar blocks the main thread. Tools need no limit of their own,
+ * because they are in the prompt, whose length is checked before.
+ */
+const mostOfSchema = 1 << 18;
+
+/** The grammar of the answer proper, and the steering that applies once it begins. */
+interface Rule {
+  grammar: string | null;
+  afterwards: Steering;
+}
+
+function callsRule(request: ChatRequest, tokenizer: Tokenizer, format: CallFormat): Rule {
+  const { tools } = offeredTools(request);
+  const { isParallel } = request;
+  const key = JSON.stringify([format, tools, isParallel, tokenizer.vocabulary]);
+  const grammar = grammars.of(key, () => callsGrammar(format, tools, isParallel, tokenizer));
+  return { grammar, afterwards: { take: tokenizer.encode(format.before, true), constrained: true } };
+}
+
+function formatRule({ format }: ChatRequest): Rule {
+  if (format === null) return { grammar: null, afterwards: {} };
+  const { schema, at } = format;
+  const source = JSON.stringify(schema);
+  if (source.length > mostOfSchema)
+    throw invalid(
+      at,
+      `has ${source.length} characters, of which ${mostOfSchema} are read; say less, or ask in several requests`,
+    );
+  const grammar = grammars.of(source, () => schemaGrammar(schema, at));
+  return { grammar, afterwards: { constrained: true } };
+}
+
+/** Cache of grammars by the hash of their source, since clients use the same ones again and again. */
+class Grammars {
+  readonly #known = new Map<string, string>();
+  readonly #most = 64;
+
+  of(source: string, make: () => string): string {
+    const key = createHash("sha256").update(source).digest("hex");
+    const grammar = this.#known.get(key) ?? make();
+    // Move it to the end: the map is in the order of last use.
+    this.#known.delete(key);
+    this.#known.set(key, grammar);
+    if (this.#known.size > this.#most) this.#known.delete(this.#known.keys().next().value!);
+    return grammar;
+  }
+}
+const grammars = new Grammars();
+
+/** Control tokens that mark thoughts and calls. */
+function marksShown(tokenizer: Tokenizer, marks: ThoughtMarks | null, format: CallFormat | null): ReadonlySet<number> {
+  const texts = [marks?.open, marks?.close, format?.before, format?.after].join(" ");
+  return new Set(
+    [...tokenizer.specials]
+      .filter(([text, token]) => texts.includes(text) && !tokenizer.eog.has(token))
+      .map(([, token]) => token),
+  );
+}
