@@ -89,7 +89,7 @@ describe("with an appliance", () => {
     ];
     for (const { code, stderr } of await many(wrong, settings)) {
       assert.equal(code, exitCodes.usage.code, stderr);
-      assert.match(stderr, /plumbline: (limit|status|temperature): .+`detail` names each field/);
+      assert.match(stderr, /plumbline: (limit|status|temperature): .+`detail` lists each field/);
     }
   });
 

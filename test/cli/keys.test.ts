@@ -139,7 +139,7 @@ test("beside a running appliance keys work at once, and a revoked one no longer"
 
     const second = await plumbline(["serve"], { ...settings, PLUMBLINE_PORT: "0" });
     assert.equal(second.code, exitCodes.locked.code);
-    assert.match(second.stderr, /Another plumbline uses/);
+    assert.match(second.stderr, /Another plumbline process uses/);
   } finally {
     serving.child.kill("SIGTERM");
   }
