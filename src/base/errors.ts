@@ -302,7 +302,7 @@ export const failures = {
   not_root: row(403, "This requires root", "Run it as root, or use --dry-run to see what it would do."),
   not_installed: row(
     404,
-    "plumbline is not installed here",
+    "No installation of plumbline was found",
     "Run `plumbline install` first. If it is installed elsewhere, name the place with --prefix.",
   ),
   installed_already: row(
