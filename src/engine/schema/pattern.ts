@@ -101,7 +101,7 @@ class Reader {
     const least = Number(match[1]);
     const most = match[2] === undefined ? least : match[3] === undefined ? null : Number(match[3]);
     if (Math.max(least, most ?? 0) > mostRepeats || (most !== null && most < least))
-      throw new PatternError(`repeats ${match[0]}; up to ${mostRepeats} times are served`);
+      throw new PatternError(`repeats ${match[0]}; the limit is ${mostRepeats} times`);
     return { least, most };
   }
 
@@ -111,7 +111,7 @@ class Reader {
     if (next === "[") return { kind: "set", set: this.#class() };
     if (next === ".") return { kind: "set", set: complement(lineEnds) };
     if (next === "\\") return { kind: "set", set: this.#escape(false) };
-    if (next === "^") throw new PatternError("has a ^ that is not at the beginning");
+    if (next === "^") throw new PatternError("has a ^ that is not at the start");
     if (["*", "+", "?", "{", "}", "]"].includes(next)) throw this.#wrong();
     return { kind: "set", set: single(next) };
   }
@@ -121,7 +121,7 @@ class Reader {
       const kind = this.#next();
       if (kind === "<" && !["=", "!"].includes(this.#peek() ?? "")) {
         while (this.#next() !== ">") if (this.#peek() === undefined) throw this.#wrong();
-      } else if (kind !== ":") throw new PatternError("looks ahead or behind, or sets flags");
+      } else if (kind !== ":") throw new PatternError("uses lookahead, lookbehind or flags");
     }
     const node = this.#choice();
     if (this.#peek() === "$") throw new PatternError("has a $ that is not at the end");
@@ -166,7 +166,7 @@ class Reader {
       this.#at++;
       return set;
     }
-    if (/[A-Za-z0-9]/.test(next)) throw new PatternError(`has \\${next}, which no grammar can hold`);
+    if (/[A-Za-z0-9]/.test(next)) throw new PatternError(`has \\${next}, which a grammar cannot express`);
     return single(next);
   }
 
@@ -174,7 +174,7 @@ class Reader {
     const text = this.#text.slice(this.#at, this.#at + digits).join("");
     const point = Number.parseInt(text, 16);
     if (text.length !== digits || !/^[0-9a-fA-F]{1,6}$/.test(text) || point > 0x10ffff) throw this.#wrong();
-    if (point >= 0xd800 && point <= 0xdfff) throw new PatternError("has half a surrogate pair");
+    if (point >= 0xd800 && point <= 0xdfff) throw new PatternError("contains half a surrogate pair");
     this.#at += digits;
     return [[point, point]];
   }
@@ -196,7 +196,7 @@ class Reader {
   }
 
   #wrong(): PatternError {
-    return new PatternError(`is no regular expression that is read here (at character ${this.#at + 1})`);
+    return new PatternError(`is not a supported regular expression (at character ${this.#at + 1})`);
   }
 }
 
