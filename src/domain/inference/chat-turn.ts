@@ -116,7 +116,10 @@ export async function planTurn(turn: Turn, tokenizer: Tokenizer, seatContext: nu
   const marks = thoughtMarksOf(tokenizer);
   const wanted = isWanted(turn.thinking);
   if (marks === null && turn.thinking.enabled === true)
-    throw invalid(["body", "reasoning", "enabled"], "this model has no thinking mode; leave it out, or choose another");
+    throw invalid(
+      ["body", "reasoning", "enabled"],
+      "this model has no reasoning mode; leave the field out, or choose another model",
+    );
   const { tokens, truncated, isOpen } = await promptOf(turn, tokenizer, seatContext, marks, wanted);
   const maxTokens = Math.min(turn.maxTokens, seatContext - tokens.length);
   const format = turn.tools.length > 0 ? callFormatOf(tokenizer) : null;
@@ -178,7 +181,7 @@ async function promptOf(
   if (tokens.length + Math.min(turn.maxTokens, 1) > seatContext)
     throw new Failure(
       "prompt_too_long",
-      `${tokens.length} prompt tokens leave no room in the ${seatContext} tokens of the context; lower prompt_truncate_len`,
+      `${tokens.length} prompt tokens leave no room for an answer in the context of ${seatContext} tokens; lower prompt_truncate_len`,
     );
   return { tokens, truncated, isOpen };
 }
@@ -208,7 +211,7 @@ function ruleOf(
   if (source.length > mostOfSchema)
     throw invalid(
       at,
-      `has ${source.length} characters, of which ${mostOfSchema} are read; say less, or ask in several requests`,
+      `has ${source.length} characters; the limit is ${mostOfSchema}. Shorten it, or split it into several requests`,
     );
   const grammar = grammars.of(source, () => schemaGrammar(schema, at));
   return { grammar, afterwards: { constrained: true } };

@@ -89,12 +89,12 @@ function toolsOf({ tools, tool_choice }: Body): { tools: OfferedTool[]; toolChoi
     at: ["body", "tools", index, "function", "parameters"],
   }));
   const twice = offered.findIndex(({ name }, index) => offered.slice(0, index).some((other) => other.name === name));
-  if (twice >= 0) throw invalid(["body", "tools", twice, "function", "name"], "stands twice");
+  if (twice >= 0) throw invalid(["body", "tools", twice, "function", "name"], "occurs twice");
   if (tool_choice === "none") return { tools: [], toolChoice: "auto" };
   if (tool_choice == null || tool_choice === "auto") return { tools: offered, toolChoice: "auto" };
   const wanted =
     tool_choice === "required" ? offered : offered.filter(({ name }) => name === tool_choice.function.name);
-  if (wanted.length === 0) throw invalid(["body", "tool_choice"], "names no function of tools");
+  if (wanted.length === 0) throw invalid(["body", "tool_choice"], "names no function in tools");
   return { tools: wanted, toolChoice: "required" };
 }
 

@@ -195,7 +195,7 @@ async function reply(id: string, { model, pieces }: Turn): Promise<Answered> {
         usage: usageOf(piece.end),
         ...scored(piece.end),
       };
-  throw new Failure("inference_failed", "The answer has no end");
+  throw new Failure("inference_failed", "The answer did not end");
 }
 
 /** Arguments that were cut short are not valid JSON; stop_reason is then max_tokens. */

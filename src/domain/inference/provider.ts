@@ -4,5 +4,5 @@ import { invalid } from "../../base/errors.ts";
 /** Refuses X-Provider on endpoints that are never forwarded. */
 export function refuseProvider(headers: Record<string, unknown>): void {
   if (headers["x-provider"] !== undefined)
-    throw invalid(["header", "X-Provider"], "this is answered on this machine only; leave the header out");
+    throw invalid(["header", "X-Provider"], "this request is always answered on this machine; leave the header out");
 }

@@ -196,7 +196,7 @@ async function whole(turn: Turn, head: Head, keep: (response: Response, answer: 
       keep(response, answer.said());
       return response;
     } else answer.add(piece);
-  throw new Failure("inference_failed", "The answer has no end");
+  throw new Failure("inference_failed", "The answer did not end");
 }
 
 async function* told(

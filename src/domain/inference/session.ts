@@ -126,7 +126,7 @@ export async function openSession(
     if (asked.signal.aborted) throw new Failure("cut_off");
     const kind = generator.kind(model.ref.baseId);
     if (kind !== "text")
-      throw new Failure("wrong_kind", `The model is for ${kind} and does not answer; use another one`);
+      throw new Failure("wrong_kind", `The model is for ${kind} and does not generate answers; use another model`);
     const tokenizer = generator.tokenizer(model.ref.baseId);
     const planned = await plan(tokenizer, generator.seatContext);
     if (asked.signal.aborted) throw new Failure("cut_off");
@@ -302,7 +302,7 @@ const samplingOf = (draw: DrawFields, tokenizer: Tokenizer): Omit<Sampling, "see
   logitBias: new Map(
     Object.entries(draw.logit_bias ?? {}).map(([id, bias]) => {
       if (Number(id) >= tokenizer.vocabulary)
-        throw invalid(["body", "logit_bias", Number(id)], `the model's token ids end at ${tokenizer.vocabulary - 1}`);
+        throw invalid(["body", "logit_bias", Number(id)], `the model's last token id is ${tokenizer.vocabulary - 1}`);
       return [Number(id), bias];
     }),
   ),

@@ -125,7 +125,7 @@ export function createCount(parts: SessionParts): (...asked: Parameters<RunTurn>
 /** Waits for the first event, so that an error before it is returned as the response. */
 async function begun(turn: RunningTurn): Promise<Turn> {
   const first = await turn.events.next();
-  if (first.done) throw new Failure("inference_failed", "The answer has no beginning");
+  if (first.done) throw new Failure("inference_failed", "The answer did not begin");
   const { model, created } = turn.session.head;
   return { model, created, promptTokens: turn.session.promptTokens, pieces: piecesOf(first.value, turn) };
 }

@@ -26,7 +26,7 @@ interface Chunk {
 export async function turnOfChunks(events: AsyncIterable<StreamEvent>): Promise<Turn> {
   const chunks = chunksOf(events);
   const first = await chunks.next();
-  if (first.done) throw new Failure("upstream_failed", "The upstream's answer has no beginning");
+  if (first.done) throw new Failure("upstream_failed", "The upstream's answer did not begin");
   const { model, created } = first.value;
   return { model, created, promptTokens: null, pieces: piecesOf(first.value, chunks) };
 }
