@@ -56,7 +56,7 @@ test("what cannot be a data set is refused with the field that says so", () => {
   const uneven = documentOf("prompt,answer\nWhat is 1, and 2?,3\n", "text/csv", "uneven.csv");
   const refused: [SnapshotDocument[], Source, RegExp][] = [
     [[notes, prices], usual, /^config\.dataset\.prompt_field: no CSV document .* columns prompt and answer/],
-    [[notes], { ...usual, document: "sums" }, /^config\.dataset\.split: names no document .*notes\.md/],
+    [[notes], { ...usual, document: "sums" }, /^config\.dataset\.split: must name a document .*notes\.md/],
     [[notes], { ...usual, document: "notes.md" }, /^config\.dataset\.split: notes\.md is no CSV document/],
     [
       [prices],

@@ -575,7 +575,7 @@ test("a repair ends where its pace would not bring the drift back in time", asyn
   assert.equal(repaired_steps, 10);
   assert.ok(candidates[1].repaired && candidates[1].guards.drift.kl > 1e-9);
   assert.ok(
-    eventsOf(folder).some(({ message }) => /more would not bring it back within its limits/.test(message ?? "")),
+    eventsOf(folder).some(({ message }) => /more steps would not bring it back within its limits/.test(message ?? "")),
   );
 });
 
@@ -588,7 +588,7 @@ test("a run that lost too much is told of the repair that it did not have", asyn
     }),
   });
   const help = artefactOf(folder, "report.json").help.join(" ");
-  assert.match(help, /than the recipe allows\. .* or a repair \(preset standard or thorough\) keeps more of it/);
+  assert.match(help, /than the recipe allows\. .* or a repair \(preset standard or thorough\) preserves more of them/);
 });
 
 test("drift is measured on as many paragraphs as the recipe says, or on all", async () => {

@@ -46,7 +46,7 @@ test("a run that taught nothing says first that it shall not be deployed, and by
     const { outcome, headline, why, help } = said({ dev: dev(gained, lost) });
     assert.deepEqual([outcome, headline], ["no_gain", "No gain: do not deploy"]);
     assert.deepEqual(help, ["More documents."]);
-    assert.match(why[0]!, new RegExp(`40 dev questions .* ${gained} answers became right, ${lost} became wrong`));
+    assert.match(why[0]!, new RegExp(`40 dev questions .* ${gained} answers became correct, ${lost} became wrong`));
   }
 });
 
@@ -90,7 +90,7 @@ test("suites that fell are named, in the first sentence where chance does not ex
 test("limits of divergence that are exceeded are named like suites", () => {
   const over = guardsOf([], { kl: 0.6, perplexity_rise: 12 });
   const { headline, fell } = said({ dev: dev(0, 0), guards: over, limits });
-  assert.equal(headline, "No gain: do not deploy; what the base could do fell: kl, perplexity_rise");
+  assert.equal(headline, "No gain: do not deploy; the model got worse at what the base could do: kl, perplexity_rise");
   assert.deepEqual(
     fell.map(({ name }) => name),
     ["kl", "perplexity_rise"],

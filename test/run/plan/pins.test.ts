@@ -120,7 +120,7 @@ test("a field that changes nothing is told with its reason", () => {
     assert.deepEqual(recipe, standard, name);
     assert.equal(ignored.length, 1, name);
     assert.equal(ignored[0]!.field, name);
-    assert.match(ignored[0]!.reason, /^(redundant|not built): ./, name);
+    assert.match(ignored[0]!.reason, /^(redundant|not supported): ./, name);
   }
 });
 
@@ -137,7 +137,7 @@ test("fields of reinforcement are redundant where no phase reinforces, and told 
   for (const [name, value] of reinforcing) {
     assert.deepEqual(
       pin(configOf(name, value)).ignored,
-      [{ field: name, reason: "redundant: no phase reinforces" }],
+      [{ field: name, reason: "redundant: no phase uses reinforcement" }],
       name,
     );
     const told = pin(configOf(name, value), true).ignored;
@@ -146,7 +146,7 @@ test("fields of reinforcement are redundant where no phase reinforces, and told 
       unread.has(name) ? [name] : [],
       name,
     );
-    for (const { reason } of told) assert.match(reason, /^(redundant|not built): ./, name);
+    for (const { reason } of told) assert.match(reason, /^(redundant|not supported): ./, name);
   }
 });
 

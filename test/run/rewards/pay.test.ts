@@ -175,7 +175,7 @@ test("a judge that does not answer leaves the reward unknown, and says why where
   const block = { type: "llm_judge", llm_judge: { criteria: "a" } };
   const paid = await pay(block, sampled(["a", "a", "a", "a", "a", "?"]), at);
   assert.deepEqual([paid.rewards.at(-1), paid.unknown], [null, 1]);
-  await assert.rejects(pay(block, sampled(["a", "?"]), at), /left 1 of 2 rewards unknown.*the model is not deployed/);
+  await assert.rejects(pay(block, sampled(["a", "?"]), at), /could not give 1 of 2 rewards.*the model is not deployed/);
 });
 
 test("a program's failures are counted, and named with its first words where they are too many", async (t) => {
