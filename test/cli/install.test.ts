@@ -75,7 +75,7 @@ test("a release's executable is copied as a file", async (context) => {
   const executable = join(temporaryFolder(context), "plumbline-linux-x64");
   writeFileSync(executable, "#!/bin/sh\n", { mode: 0o755 });
   const { stdout } = await plumbline(["install", "--dry-run"], { PLUMBLINE_EXECUTABLE: executable });
-  assert.match(stdout, new RegExp(`^would +put the program ${executable} to /usr/local/lib/plumbline/`, "m"));
+  assert.match(stdout, new RegExp(`^would +copy the program ${executable} to /usr/local/lib/plumbline/`, "m"));
   assert.match(stdout, /^ {2}\| ProtectHome=yes$/m);
 });
 

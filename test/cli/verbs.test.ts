@@ -190,7 +190,7 @@ test("doctor loads the decode thread, and says what to do where it is missing or
   const broken = join(temporaryFolder(context), "broken.node");
   writeFileSync(broken, "not a library");
   for (const [path, what] of [
-    [join(temporaryFolder(context), "none.node"), /nothing is at/],
+    [join(temporaryFolder(context), "none.node"), /does not exist/],
     [broken, /invalid ELF header|file too short/],
   ] as const) {
     const { ok, found, hint } = await checkDecodeThread(path);
