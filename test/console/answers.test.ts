@@ -61,7 +61,7 @@ describe("with an aligned model", { skip: withoutBrowser }, () => {
     await signIn(page, it.key);
     await visit(page, "#/agents/new");
     await page.getByLabel("Name").fill("desk");
-    await page.getByRole("button", { name: "Make the agent" }).click();
+    await page.getByRole("button", { name: "Create agent" }).click();
     await page.getByRole("heading", { name: "desk" }).waitFor();
     await page.getByLabel("Question").fill("When?");
     await page.getByRole("button", { name: "Ask" }).click();
@@ -71,10 +71,10 @@ describe("with an aligned model", { skip: withoutBrowser }, () => {
     assert.deepEqual(await seriousFindings(page), []);
     await picture(page, "agent");
     await visit(page, "#/keys");
-    await page.getByLabel("What it is for").fill("a script");
+    await page.getByLabel("Purpose").fill("a script");
     // A key may ask models, and no more than is ticked.
     await page.getByLabel("agents", { exact: true }).check();
-    await page.getByRole("button", { name: "Make the key" }).click();
+    await page.getByRole("button", { name: "Create key" }).click();
     const key = await page.getByRole("dialog").locator("pre").textContent();
     assert.equal((await it.get("/api/v3/agents", { headers: { authorization: `Bearer ${key}` } })).status, 200);
     await page.getByRole("button", { name: "Close" }).click();

@@ -50,11 +50,11 @@ describe("the console", { skip: withoutBrowser }, () => {
     const { page, wrong } = await openPage(browser, serving.claim!);
     await page.getByLabel("Your name").fill("ada");
     await picture(page, "first-key");
-    await page.getByRole("button", { name: "Make the key" }).click();
+    await page.getByRole("button", { name: "Create key" }).click();
     key = (await page.locator("pre").first().textContent())!;
     assert.match(key, /^pl_/);
     assert.ok(!page.url().includes("#"), page.url());
-    await page.getByRole("button", { name: "Open the console with it" }).click();
+    await page.getByRole("button", { name: "Open the console with this key" }).click();
     await page.getByRole("heading", { name: "Home" }).waitFor();
     assert.ok(!page.url().includes(key));
     assert.equal(await page.evaluate(() => localStorage.length), 0);
@@ -110,7 +110,7 @@ describe("the console", { skip: withoutBrowser }, () => {
     };
     for (const [name, text] of Object.entries(files)) writeFileSync(join(data, name), text);
     await page.locator("input[type=file]").setInputFiles(Object.keys(files).map((name) => join(data, name)));
-    await page.getByText("Refused").waitFor();
+    await page.getByText("Rejected").waitFor();
     await page.getByText(/Request req_/).waitFor();
     await page.getByRole("row", { name: /harbour/ }).waitFor();
     assert.equal(await page.getByRole("row").count(), 3);

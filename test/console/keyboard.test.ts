@@ -106,7 +106,7 @@ describe("the keyboard", { skip: withoutBrowser }, () => {
     await visit(page, "#/home");
     await page.keyboard.press("?");
     const dialog = page.getByRole("dialog", { name: "Keyboard" });
-    await dialog.getByText("Show these keys").waitFor();
+    await dialog.getByText("Show keyboard shortcuts").waitFor();
     assert.deepEqual(await seriousFindings(page), []);
     await picture(page, "keyboard");
     await page.keyboard.press("Escape");
@@ -128,7 +128,7 @@ describe("the keyboard", { skip: withoutBrowser }, () => {
 
     await visit(page, "#/home");
     await page.keyboard.press("?");
-    await page.getByLabel("Keys without Ctrl are on").uncheck();
+    await page.getByLabel("Shortcuts without Ctrl are on").uncheck();
     await page.keyboard.press("Escape");
     await page.keyboard.press("g");
     await page.keyboard.press("d");
@@ -136,7 +136,7 @@ describe("the keyboard", { skip: withoutBrowser }, () => {
     assert.equal(await page.getByRole("heading", { level: 1 }).textContent(), "Home");
     // The button in the bar still shows them.
     await page.getByRole("button", { name: "Keyboard" }).click();
-    await page.getByLabel("Keys without Ctrl are on").check();
+    await page.getByLabel("Shortcuts without Ctrl are on").check();
     await page.keyboard.press("Escape");
     await page.waitForFunction(() => document.activeElement?.textContent === "Keyboard");
     assert.deepEqual(wrong, []);

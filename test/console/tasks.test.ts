@@ -74,7 +74,7 @@ describe("a newcomer's tasks", { skip: withoutBrowser }, () => {
     await click(screen(page, "Benchmarks"));
     await click(page.getByRole("link", { name: "New benchmark" }));
     await page.getByLabel("Questions wanted").fill("5");
-    await click(page.getByRole("button", { name: "Make of documents" }));
+    await click(page.getByRole("button", { name: "Create from documents" }));
     await page.waitForURL(/#\/benchmarks\/benchmark_/);
   });
 
@@ -99,7 +99,7 @@ describe("a newcomer's tasks", { skip: withoutBrowser }, () => {
   });
 
   task("which questions did the new model lose?", async ({ page, click }) => {
-    await click(page.getByRole("link", { name: "Its evaluation" }).first());
+    await click(page.getByRole("link", { name: "Evaluation", exact: true }).first());
     const lost = page
       .locator("dt", { hasText: /^Lost$/ })
       .locator("xpath=following-sibling::dd")
@@ -113,11 +113,11 @@ describe("a newcomer's tasks", { skip: withoutBrowser }, () => {
   });
 
   task("find out why this answer is unsure", async ({ page, click }) => {
-    await click(page.getByRole("link", { name: "Ask it" }).first());
+    await click(page.getByRole("link", { name: "Try it" }).first());
     await page.getByLabel("Question").fill("When does quay 3 open?");
     await click(page.getByRole("button", { name: "Ask", exact: true }));
     await page.getByRole("heading", { name: "Why this score" }).waitFor();
-    await page.getByText(/The least certain word is “.+”: the model gave it \d+%/).waitFor();
+    await page.getByText(/The least certain word is “.+”: the model gave it a probability of \d+%/).waitFor();
     await page.getByText("Calibrated on 400 graded answers").waitFor();
   });
 
@@ -125,7 +125,7 @@ describe("a newcomer's tasks", { skip: withoutBrowser }, () => {
     await click(screen(page, "Models"));
     await click(row(page, "Harbour, second").getByRole("link"));
     await page.getByLabel("Threshold", { exact: true }).fill("80");
-    await page.getByText(/From 80 on: \d+\.\d % of the answers are accepted, \d+\.\d % of them are wrong/).waitFor();
+    await page.getByText(/From 80: \d+\.\d % of the answers are accepted, and \d+\.\d % of these are wrong/).waitFor();
   });
 
   task("put last week's model back", async ({ page, click }) => {
@@ -147,8 +147,8 @@ describe("a newcomer's tasks", { skip: withoutBrowser }, () => {
 
   task("give a colleague a key that may ask, and nothing else", async ({ page, click }) => {
     await click(screen(page, "Keys and usage"));
-    await page.getByLabel("Whose it is").fill("grace");
-    await click(page.getByRole("button", { name: "Make the key" }));
+    await page.getByLabel("Owner").fill("grace");
+    await click(page.getByRole("button", { name: "Create key" }));
     const key = (await page.getByRole("dialog").locator("pre").textContent())!;
     const { body } = await it.call("keys.current", { key });
     assert.deepEqual([body.user, body.scopes], ["grace", ["inference"]]);
@@ -156,9 +156,9 @@ describe("a newcomer's tasks", { skip: withoutBrowser }, () => {
   });
 
   task("make the model better until it reaches 90", async ({ page, click }) => {
-    await click(page.getByRole("link", { name: "Make it better" }).nth(1));
+    await click(page.getByRole("link", { name: "Improve a model" }).nth(1));
     await page.getByLabel("Target score").fill("90");
     await click(page.getByRole("button", { name: "Start" }));
-    await page.getByText("The first decision is still to come").waitFor();
+    await page.getByText("No decision has been made yet").waitFor();
   });
 });

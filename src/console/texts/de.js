@@ -281,7 +281,7 @@ export const de = {
 		nobase: "Kein Basismodell lässt sich alignieren",
 		"nobase.hint": "Laden Sie eine GGUF-Datei eines Textmodells hoch.",
 		"name.hint": "Unter diesem Namen fragen Anwendungen das Modell, sobald es befördert ist.",
-		"benchmark.hint": "Dev-Fragen lenken den Lauf, versiegelte beweisen den Gewinn und kalibrieren die Konfidenz.",
+		"benchmark.hint": "Dev-Fragen lenken den Lauf und kalibrieren die Konfidenz, versiegelte beweisen den Gewinn.",
 		"benchmark.none": "Keiner: Der Gewinn bleibt unbewiesen",
 		preset: "Voreinstellung",
 		"preset.hint": "Wie viel geschrieben, trainiert und versucht wird.",
