@@ -118,7 +118,7 @@ export const chatBody = {
     stream_options: streamOptions,
     tools: { type: ["array", "null"], maxItems: 128, items: tool },
     tool_choice: {
-      description: "`required`, or naming a function, is enforced with a grammar of the function's parameters.",
+      description: "`required` and a function's name are enforced: a grammar of the parameters constrains the answer.",
       anyOf: [
         { enum: ["auto", "none", "required", null] },
         {

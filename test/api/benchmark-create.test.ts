@@ -390,7 +390,7 @@ describe("a benchmark of documents", () => {
     assert.equal(verified.in - verified.out, 1);
     const [fewer] = record.warnings;
     assert.equal(fewer.code, "fewer_than_wanted");
-    assert.match(fewer.message, new RegExp(`^${record.n_samples} of the 30 items`));
+    assert.match(fewer.message, new RegExp(`^${record.n_samples} of the 30 requested items`));
     const { samples } = (await it.call("benchmarks.data", { params: { benchmark_id: record.benchmark_id } })).body;
     assert.ok(!samples.some(({ response }: { response: string }) => response === "Ada Lund"));
   });

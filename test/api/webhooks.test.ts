@@ -31,8 +31,13 @@ describe("the settings", () => {
   });
 
   for (const [what, webhooks, secrets, words] of [
-    ["a target without a secret", "https://a.example", "", /^PLUMBLINE_WEBHOOK_SECRETS: must be one secret of PLUMB/],
-    ["too few secrets", `${two},http://c`, `${secret},${secret}`, /^PLUMBLINE_WEBHOOK_SECRETS: .* or 3, one for each/],
+    ["a target without a secret", "https://a.example", "", /^PLUMBLINE_WEBHOOK_SECRETS: must be one secret for PLUMB/],
+    [
+      "too few secrets",
+      `${two},http://c`,
+      `${secret},${secret}`,
+      /^PLUMBLINE_WEBHOOK_SECRETS: .* or 3 \(one per URL\)/,
+    ],
     ["too many secrets", "https://a.example", `${secret},${secret}`, /^PLUMBLINE_WEBHOOK_SECRETS: /],
     [
       "another protocol",
@@ -52,10 +57,10 @@ describe("the settings", () => {
       "a secret of another form",
       "https://a.example",
       "hunter2hunter2hunter2hunter2",
-      /SECRETS: number 1 is not whsec_/,
+      /SECRETS: number 1 is not "whsec_"/,
     ],
-    ["a secret that is too short", "https://a.example", secretOf(23), /SECRETS: number 1 is not whsec_/],
-    ["a secret that is too long", "https://a.example", secretOf(65), /SECRETS: number 1 is not whsec_/],
+    ["a secret that is too short", "https://a.example", secretOf(23), /SECRETS: number 1 is not "whsec_"/],
+    ["a secret that is too long", "https://a.example", secretOf(65), /SECRETS: number 1 is not "whsec_"/],
   ] as const)
     test(`refuse ${what}, naming the field and telling no secret`, () => {
       assert.throws(

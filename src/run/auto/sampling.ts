@@ -43,7 +43,7 @@ export function resolveSampling(
   if (maxPromptTokens + maxTokens > fits)
     throw refused(
       "max_prompt_tokens",
-      `plus max_tokens is ${maxPromptTokens + maxTokens}, but only ${fits} tokens fit`,
+      `and max_tokens add up to ${maxPromptTokens + maxTokens}, but only ${fits} tokens fit`,
     );
   const groups = whole("prompt_groups_per_step", 8, 1, 1024);
   const groupSize = whole("group_size", 8, 2, 128);

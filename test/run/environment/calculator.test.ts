@@ -52,7 +52,7 @@ test("what is no arithmetic is refused with what is wrong", () => {
     [")", /\) is out of place/],
     ["1/0", /division by 0/],
     ["9^999", /not a number/],
-    ["process.exit()", /"process\.ex" is no arithmetic/],
+    ["process.exit()", /"process\.ex" is not arithmetic/],
     ["1".repeat(201), /200 characters/],
   ];
   for (const [expression, message] of refused)

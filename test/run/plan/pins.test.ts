@@ -187,7 +187,7 @@ test("a value that cannot be followed fails with its field's name", () => {
     [{ optimizer: { type: "muon" } }, /^config\.optimizer\.type: must be one of adamw, adam$/],
     [{ optimizer: { warmup_steps: 3, warmup_ratio: 0.1 } }, /^config\.optimizer\.warmup_steps: /],
     [{ adapter: { rank: 0 } }, /^config\.adapter\.rank: must be a whole number from 1 to 256$/],
-    [{ adapter: { mode: "full" } }, /^config\.adapter\.mode: full is not built/],
+    [{ adapter: { mode: "full" } }, /^config\.adapter\.mode: full is not supported/],
     [{ adapter: { train_attn: false, train_mlp: false } }, /^config\.adapter\.train_attn: .*nothing would be trained/],
     [
       { training: { batch_size: 8, gradient_accumulation: 3 } },
@@ -196,7 +196,7 @@ test("a value that cannot be followed fails with its field's name", () => {
     [{ checkpointing: { save_every_steps: 0 } }, /^config\.checkpointing\.save_every_steps: /],
     [{ evaluation: { metrics: "reward" } }, /^config\.evaluation\.metrics: must be a list of names$/],
     [{ evaluation: { metrics: ["score", "reward"] } }, /^config\.evaluation\.metrics: .*one of them$/],
-    [{ dataset: { split: ["train"] } }, /^config\.dataset\.split: must be a text$/],
+    [{ dataset: { split: ["train"] } }, /^config\.dataset\.split: must be a non-empty string$/],
     [{ dataset: { prompt_field: " " } }, /^config\.dataset\.prompt_field: /],
     [{ dataset: { synthetic: { enabled: "yes" } } }, /^config\.dataset\.synthetic\.enabled: /],
   ];

@@ -292,7 +292,7 @@ test("an edit is looked for once from a checkpoint, and the card says what came 
   const after = afterPhase(state, planned(state, { arm: "represent", from: "base", steps: 12 }), {});
   const history = after.history.map((phase) => ({ ...phase, outcome: { is_kept: false, told } }));
   const { card } = nextDecision({ ...after, history });
-  assert.match(card.because, /^represent ends: no usable direction: none of 12 edits gains more/);
+  assert.match(card.because, /^represent ended: no usable direction: none of 12 edits gains more/);
   assert.match(card.excluded.find(({ arm }) => arm === "represent")!.reason, /brought no improvement/);
 });
 
