@@ -226,7 +226,7 @@ report() {
   fi
   say ""
   # A machine may lack something that plumbline can do without: doctor says so, and the installation stands.
-  bin/plumbline doctor || say "Some things are lacking on this machine; each has its hint above."
+  bin/plumbline doctor || say "This machine lacks some things; the hints above say what to do."
   say ""
   say "Next: bin/plumbline demo, or bin/plumbline serve"
 }

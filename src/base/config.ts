@@ -31,7 +31,7 @@ const url = (name: string, about: string): Setting<string> => ({
   about,
   parse: (value) => {
     if (value !== "" && !/^https?:$/.test(URL.parse(value)?.protocol ?? ""))
-      throw new Error("must be empty or a URL of http or https");
+      throw new Error("must be empty or an http or https URL");
     return value.replace(/\/+$/, "");
   },
 });
@@ -57,8 +57,8 @@ const pairs = (
   parse: (text) => {
     const parts = list(name, "", about).parse(text);
     const names = parts.map((part) => /^([A-Za-z0-9._-]{1,100})=./.exec(part)?.[1]);
-    if (names.includes(undefined)) throw new Error("must be pairs name=value, by comma");
-    if (new Set(names).size < names.length) throw new Error("has a name twice");
+    if (names.includes(undefined)) throw new Error("must be name=value pairs separated by commas");
+    if (new Set(names).size < names.length) throw new Error("contains the same name twice");
     const problem = parts.map((part) => wrong(part.slice(part.indexOf("=") + 1))).find((words) => words !== null);
     if (problem) throw new Error(problem);
     return parts;
@@ -73,12 +73,12 @@ const urls = (name: string, about: string): Setting<string[]> => ({
       .parse(value)
       .map((part) => URL.parse(part));
     for (const [at, one] of parsed.entries()) {
-      if (!one || !/^https?:$/.test(one.protocol)) throw new Error(`number ${at + 1} is no URL of http or https`);
+      if (!one || !/^https?:$/.test(one.protocol)) throw new Error(`number ${at + 1} is not an http or https URL`);
       if (one.username !== "" || one.password !== "")
-        throw new Error(`number ${at + 1} has a user or a password in it`);
+        throw new Error(`number ${at + 1} contains a user name or password`);
     }
     const found = parsed.map((one) => one!.href);
-    if (new Set(found).size < found.length) throw new Error("has a URL twice");
+    if (new Set(found).size < found.length) throw new Error("contains the same URL twice");
     return found;
   },
 });
@@ -90,7 +90,7 @@ const publicKeys = (name: string, about: string): Setting<string[]> => ({
     const found = list(name, "", about).parse(value);
     for (const [at, one] of found.entries())
       if (!/^ed25519:[A-Za-z0-9_-]{43}$/.test(one))
-        throw new Error(`number ${at + 1} is not ed25519: and 43 characters`);
+        throw new Error(`number ${at + 1} is not "ed25519:" followed by 43 characters`);
     return found;
   },
 });
@@ -111,7 +111,8 @@ const signingSecrets = (name: string, about: string): Setting<string[]> => ({
     const found = list(name, "", about).parse(value);
     for (const [at, one] of found.entries()) {
       const bytes = /^whsec_[A-Za-z0-9+/]+={0,2}$/.test(one) ? Buffer.from(one.slice(6), "base64").length : 0;
-      if (bytes < 24 || bytes > 64) throw new Error(`number ${at + 1} is not whsec_ and 24 to 64 bytes as base64`);
+      if (bytes < 24 || bytes > 64)
+        throw new Error(`number ${at + 1} is not "whsec_" followed by 24 to 64 bytes in base64`);
     }
     return found;
   },
@@ -168,34 +169,34 @@ function mostConnections(): number {
 export const mostSeatContext = 1_048_576;
 
 export const settings = {
-  data: text("PLUMBLINE_DATA", "data", "Folder of everything plumbline keeps; relative to the installation."),
+  data: text("PLUMBLINE_DATA", "data", "Folder for everything plumbline keeps; relative to the installation."),
   host: text(
     "PLUMBLINE_HOST",
     "127.0.0.1",
-    "Address to listen on. Anything but loopback needs an API key to exist first.",
+    "Address to listen on. Any address but loopback requires an API key to exist first.",
   ),
-  port: whole("PLUMBLINE_PORT", 8642, 0, 65_535, "Port to listen on; 0 takes a free one."),
+  port: whole("PLUMBLINE_PORT", 8642, 0, 65_535, "Port to listen on; 0 picks a free one."),
   address: url(
     "PLUMBLINE_ADDRESS",
-    "Base URL at which the command line finds the appliance; empty: PLUMBLINE_HOST and PLUMBLINE_PORT.",
+    "Base URL that the command line uses to reach the appliance; empty: built from PLUMBLINE_HOST and PLUMBLINE_PORT.",
   ),
   key: text(
     "PLUMBLINE_KEY",
     "",
-    "API key that the command line asks with; empty: that in ~/.config/plumbline/key, where `key create --save` puts it.",
+    "API key that the command line uses; empty: the key in ~/.config/plumbline/key, where `key create --save` puts it.",
   ),
   allowedHosts: list(
     "PLUMBLINE_ALLOWED_HOSTS",
     "",
-    "Host names answered besides loopback and the listening address, by comma.",
+    "Host names to answer to besides loopback and the listening address, separated by commas.",
   ),
-  logLevel: oneOf("PLUMBLINE_LOG", "info", ["debug", "info", "warn", "error"], "Least level that is logged."),
+  logLevel: oneOf("PLUMBLINE_LOG", "info", ["debug", "info", "warn", "error"], "Lowest level that is logged."),
   threads: whole(
     "PLUMBLINE_THREADS",
     "",
     1,
     1024,
-    "Threads for models; empty: as many as the machine has.",
+    "Threads for models; empty: one per core of the machine.",
     availableParallelism,
   ),
   memory: whole(
@@ -203,7 +204,7 @@ export const settings = {
     "",
     256 * MiB,
     Number.MAX_SAFE_INTEGER,
-    "Bytes that models and runs may take together; empty: 75 % of the machine's.",
+    "Bytes of memory that models and runs may use together; empty: 75 % of the machine's memory.",
     () => Math.floor(totalmem() * 0.75),
   ),
   gpuMemory: whole(
@@ -211,93 +212,102 @@ export const settings = {
     0,
     0,
     Number.MAX_SAFE_INTEGER,
-    "Bytes of the GPU's memory that models and runs may take together; 0: all it has. Runs leave an eighth to answers.",
+    "Bytes of GPU memory that models and runs may use together; 0: all of it. Runs leave an eighth for inference.",
   ),
-  seats: whole("PLUMBLINE_SEATS", 8, 1, 64, "Requests answered at the same time per base model."),
+  seats: whole("PLUMBLINE_SEATS", 8, 1, 64, "Requests answered at the same time by each base model."),
   seatContext: whole(
     "PLUMBLINE_SEAT_CONTEXT",
     2048,
     128,
     mostSeatContext,
-    "Tokens of one seat, prompt and answer together.",
+    "Context of one seat in tokens, prompt and answer together.",
   ),
   queueLimit: whole(
     "PLUMBLINE_QUEUE_LIMIT",
     256,
     0,
     100_000,
-    "Requests that may wait for a seat; more are answered 503.",
+    "Requests that may wait for a seat; further requests get a 503.",
   ),
-  maxRuns: whole("PLUMBLINE_MAX_RUNS", 2, 1, 64, "Alignment runs at the same time, memory permitting."),
+  maxRuns: whole("PLUMBLINE_MAX_RUNS", 2, 1, 64, "Alignment runs at the same time, if memory allows."),
   autoAlign: oneOf(
     "PLUMBLINE_AUTO_ALIGN",
     "execute",
     ["execute", "record"],
-    "What becomes of auto-align requests; those that were only recorded stay so.",
+    "Whether auto-align requests are executed or only recorded. Requests recorded earlier stay recorded.",
   ),
   trainer: text(
     "PLUMBLINE_TRAINER",
     "build/plumbline-trainer",
-    "The trainer's executable; relative to the installation.",
+    "Path of the trainer's executable; relative to the installation.",
   ),
-  cublasLt: absolute("PLUMBLINE_CUBLASLT", "cuBLASLt's file, of CUDA 12 or 13; empty: as the loader finds it."),
+  cublasLt: absolute(
+    "PLUMBLINE_CUBLASLT",
+    "Path of the cuBLASLt library of CUDA 12 or 13; empty: the loader finds it.",
+  ),
   starterModel: text(
     "PLUMBLINE_STARTER_MODEL",
     ".cache/smollm2-135m-instruct-q4_1.gguf",
-    "GGUF imported at first start, when it is there; relative to the installation.",
+    "GGUF file imported at the first start, if it exists; relative to the installation.",
   ),
   hubMirror: url(
     "PLUMBLINE_HUB_MIRROR",
-    "Base URL of a mirror of the model hub, where hf:// names are fetched; empty: nothing is fetched.",
+    "Base URL of a mirror of the model hub, from which hf:// models are fetched; empty: nothing is fetched.",
   ),
   bundleKeys: publicKeys(
     "PLUMBLINE_BUNDLE_KEYS",
-    "Public keys whose bundles may be applied, by comma; empty: none. They belong here, where the service's user cannot write.",
+    "Public keys whose bundles may be applied, separated by commas; empty: none. Set them here, where the service's user cannot write.",
   ),
   upstreams: pairs(
     "PLUMBLINE_UPSTREAMS",
-    "OpenAI-compatible servers that X-Provider may name, as name=https://host/v1 by comma; empty: none, and nothing leaves.",
-    (url) => (/^https?:\/\//.test(url) && URL.canParse(url) ? null : `${url} is no http(s) address`),
+    "OpenAI-compatible servers that X-Provider may name, as name=https://host/v1 pairs separated by commas; empty: none, and no data leaves.",
+    (url) => (/^https?:\/\//.test(url) && URL.canParse(url) ? null : `${url} is not an http or https URL`),
   ),
-  upstreamKeys: pairs("PLUMBLINE_UPSTREAM_KEYS", "Keys for those servers, as name=key by comma."),
+  upstreamKeys: pairs("PLUMBLINE_UPSTREAM_KEYS", "API keys for those servers, as name=key pairs separated by commas."),
   verifiers: absolute(
     "PLUMBLINE_VERIFIERS",
-    "Folder of programs that judge drawn answers, as program:NAME in an auto-align's reward; empty: none.",
+    "Folder of programs that judge sampled answers, named as program:NAME in an auto-align's reward; empty: none.",
   ),
   webhooks: urls(
     "PLUMBLINE_WEBHOOKS",
-    "URLs that are told what happens, by comma (one within a URL as %2C); empty: none, and nothing leaves.",
+    "URLs that receive webhook events, separated by commas (write a comma within a URL as %2C); empty: none, and no data leaves.",
   ),
   webhookSecrets: signingSecrets(
     "PLUMBLINE_WEBHOOK_SECRETS",
-    "What they are signed with, whsec_ and 24 to 64 bytes as base64: one for all those URLs or, by comma, one each in their order.",
+    "Secrets that sign webhook events, each whsec_ followed by 24 to 64 bytes in base64: one for all URLs or, separated by commas, one per URL in the same order.",
   ),
   traces: url(
     "PLUMBLINE_TRACES",
-    "URL of an OpenTelemetry collector that traces are sent to, as OTLP over HTTP: http://host:4318/v1/traces; empty: none, and nothing leaves.",
+    "URL of an OpenTelemetry collector that receives traces as OTLP over HTTP, such as http://host:4318/v1/traces; empty: none, and no data leaves.",
   ),
-  uploadBytes: whole("PLUMBLINE_UPLOAD_BYTES", 64 * MiB, 1, GiB, "Most bytes of one uploaded file."),
-  modelBytes: whole("PLUMBLINE_MODEL_BYTES", 64 * GiB, 1, Number.MAX_SAFE_INTEGER, "Most bytes of one uploaded model."),
-  uploadFiles: whole("PLUMBLINE_UPLOAD_FILES", 100, 1, 10_000, "Most files of one upload."),
+  uploadBytes: whole("PLUMBLINE_UPLOAD_BYTES", 64 * MiB, 1, GiB, "Maximum size of an uploaded file, in bytes."),
+  modelBytes: whole(
+    "PLUMBLINE_MODEL_BYTES",
+    64 * GiB,
+    1,
+    Number.MAX_SAFE_INTEGER,
+    "Maximum size of an uploaded model, in bytes.",
+  ),
+  uploadFiles: whole("PLUMBLINE_UPLOAD_FILES", 100, 1, 10_000, "Maximum number of files in one upload."),
   personalData: oneOf(
     "PLUMBLINE_PERSONAL_DATA",
     "flag",
     ["off", "flag", "mask"],
-    "What becomes of e-mail addresses, phone and account numbers, keys and the like in documents.",
+    "What to do with e-mail addresses, phone and account numbers, keys and similar data in documents.",
   ),
   bodyBytes: whole(
     "PLUMBLINE_BODY_BYTES",
     MiB,
     1024,
     GiB,
-    "Most bytes of a JSON body; inference takes ten times that.",
+    "Maximum size of a JSON body, in bytes; inference accepts ten times as much.",
   ),
   connections: whole(
     "PLUMBLINE_CONNECTIONS",
     "",
     1,
     1_000_000,
-    "Connections open at the same time; empty: three quarters of the files this process may open, and 16384 at most.",
+    "Connections open at the same time; empty: three quarters of the files that this process may open, up to 16384.",
     mostConnections,
   ),
   connectionsPerAddress: whole(
@@ -305,7 +315,7 @@ export const settings = {
     "",
     1,
     1_000_000,
-    "Of these, from one address; empty: half of them. Behind a proxy, which is one address, as many as there are.",
+    "Connections open at the same time from one address; empty: half of the default of PLUMBLINE_CONNECTIONS. A proxy counts as one address: behind one, set this to PLUMBLINE_CONNECTIONS.",
     () => Math.ceil(mostConnections() / 2),
   ),
   requestsPerConnection: whole(
@@ -313,31 +323,31 @@ export const settings = {
     32,
     1,
     10_000,
-    "Requests that may be sent ahead on one connection; they are answered one after the other.",
+    "Requests that a client may send ahead on one connection; they are answered in order.",
   ),
-  headSeconds: whole("PLUMBLINE_HEAD_SECONDS", 15, 1, 3600, "Seconds in which the head of a request must arrive."),
-  bodySeconds: whole("PLUMBLINE_BODY_SECONDS", 60, 1, 86_400, "Seconds in which a JSON body must arrive."),
-  uploadSeconds: whole("PLUMBLINE_UPLOAD_SECONDS", 3600, 1, 86_400, "Seconds in which an upload must arrive."),
+  headSeconds: whole("PLUMBLINE_HEAD_SECONDS", 15, 1, 3600, "Seconds within which the head of a request must arrive."),
+  bodySeconds: whole("PLUMBLINE_BODY_SECONDS", 60, 1, 86_400, "Seconds within which a JSON body must arrive."),
+  uploadSeconds: whole("PLUMBLINE_UPLOAD_SECONDS", 3600, 1, 86_400, "Seconds within which an upload must arrive."),
   bodyRate: whole(
     "PLUMBLINE_BODY_RATE",
     512,
     0,
     GiB,
-    "Bytes a second below which a body or an upload is cut off, over any 15 seconds.",
+    "Minimum rate of a body or an upload in bytes per second, over any 15 seconds; a slower one is cut off.",
   ),
   stallSeconds: whole(
     "PLUMBLINE_STALL_SECONDS",
     30,
     1,
     3600,
-    "Seconds in which a client must take some of its answer; one that takes nothing is cut off.",
+    "Seconds within which a client must read some of its answer; a client that reads nothing is cut off.",
   ),
   freeDisk: whole(
     "PLUMBLINE_FREE_DISK",
     512 * MiB,
     0,
     Number.MAX_SAFE_INTEGER,
-    "Free bytes under PLUMBLINE_DATA below which new work is refused.",
+    "Free bytes under PLUMBLINE_DATA; with fewer, new work is refused.",
   ),
 } satisfies Record<string, Setting<unknown>>;
 
@@ -365,7 +375,7 @@ export const ownCommand = ownExecutable() === null ? "bin/plumbline" : "plumblin
 
 /** What brings a part of the installation that is missing. */
 export const ownRepair =
-  ownExecutable() === null ? "Run ./install.sh" : "Start plumbline again, which writes anew what it had unpacked";
+  ownExecutable() === null ? "Run ./install.sh" : "Start plumbline again: it unpacks the missing files";
 
 /** Reads and checks the settings. Throws config_invalid, which names every bad one and every unknown PLUMBLINE_ name. */
 export function readConfig(environment: Record<string, string | undefined> = process.env): Config {
@@ -389,8 +399,8 @@ export function readConfig(environment: Record<string, string | undefined> = pro
 /** Conflicts between settings that are each valid. An invalid one is undefined here and has been reported already. */
 function wrongTogether({ webhooks = [], webhookSecrets }: Partial<Config>): string[] {
   if (webhooks.length === 0 || !webhookSecrets || [1, webhooks.length].includes(webhookSecrets.length)) return [];
-  const wanted = webhooks.length === 1 ? "one secret" : `one secret, or ${webhooks.length}, one for each URL`;
-  return [`${settings.webhookSecrets.name}: must be ${wanted} of ${settings.webhooks.name}`];
+  const wanted = webhooks.length === 1 ? "one secret" : `one secret, or ${webhooks.length} (one per URL)`;
+  return [`${settings.webhookSecrets.name}: must be ${wanted} for ${settings.webhooks.name}`];
 }
 
 /**
@@ -432,7 +442,7 @@ export const settingsShown = (
 
 /** The content of config/plumbline.env, which is generated; a test compares the two. */
 export function renderEnvironmentFile(): string {
-  const lines = ["# Every setting of plumbline with its default. Generated from src/base/config.ts."];
+  const lines = ["# All settings of plumbline with their defaults. Generated from src/base/config.ts."];
   for (const setting of Object.values(settings))
     lines.push("", `# ${setting.about}`, `#${setting.name}=${setting.default}`);
   return `${lines.join("\n")}\n`;

@@ -15,10 +15,10 @@ export async function takeDataFolder(config: Pick<Config, "data">): Promise<Lock
   const at = places(config.data);
   for (const folder of [config.data, at.models, at.runs, at.uploads]) await makeFolder(folder);
   const lock = tryLock(at.lock);
-  if (!lock) throw new Failure("data_locked", `Another plumbline uses ${config.data}`);
+  if (!lock) throw new Failure("data_locked", `Another plumbline process uses ${config.data}`);
   if (isLeftAlone()) {
     lock.release();
-    throw new Failure("upgrade_unfinished", "The upgrade that has started this version was cut off");
+    throw new Failure("upgrade_unfinished", "The upgrade that started this version was cut off");
   }
   if (existsSync(at.restoring)) {
     lock.release();

@@ -73,22 +73,22 @@ export function createMetrics({ version, engine, database, freeDisk }: Watch): M
 
   const requests = counter("http_requests_total", "Requests answered, by route and status.", ["route", "status"]);
   const tokens = counter("tokens_total", "Tokens of inference requests.", ["kind"]);
-  const truncations = counter("prompt_truncations_total", "Requests of which something was cut off to fit.");
-  const truncated = counter("prompt_truncated_tokens_total", "Tokens that were cut off.");
-  const first = histogram("first_token_seconds", "From a request's arrival to its first token.", seconds.first);
-  const each = histogram("token_seconds", "Mean time of a token after the first, of each answer.", seconds.each);
-  const seats = gauge("seats", "Seats of a loaded base.", ["base"]);
-  const busy = gauge("seats_busy", "Seats that answer now.", ["base"]);
-  const waiting = gauge("requests_waiting", "Requests that wait for a seat.", ["base"]);
-  const jobs = gauge("jobs", "Long work, by kind and state.", ["kind", "state"]);
+  const truncations = counter("prompt_truncations_total", "Requests that were shortened to fit.");
+  const truncated = counter("prompt_truncated_tokens_total", "Tokens removed to make requests fit.");
+  const first = histogram("first_token_seconds", "Time from a request's arrival to its first token.", seconds.first);
+  const each = histogram("token_seconds", "Mean time per token after the first, for each answer.", seconds.each);
+  const seats = gauge("seats", "Seats of a loaded base model.", ["base"]);
+  const busy = gauge("seats_busy", "Seats that are answering now.", ["base"]);
+  const waiting = gauge("requests_waiting", "Requests waiting for a seat.", ["base"]);
+  const jobs = gauge("jobs", "Jobs, by kind and state.", ["kind", "state"]);
   const autoAligns = gauge("auto_aligns", "Auto-aligns, by status.", ["status"]);
-  const webhooks = gauge("webhooks", "Events for the targets of webhooks, by state.", ["state"]);
-  const memory = gauge("memory_bytes", "Memory that models and runs may take together.", ["pool"]);
-  const granted = gauge("memory_granted_bytes", "What of it they hold.", ["pool"]);
-  const databaseBytes = gauge("database_bytes", "Size of the database, without its log.");
-  const diskFree = gauge("disk_free_bytes", "Free bytes beside the database.");
+  const webhooks = gauge("webhooks", "Events for webhook targets, by state.", ["state"]);
+  const memory = gauge("memory_bytes", "Memory that models and runs may use together.", ["pool"]);
+  const granted = gauge("memory_granted_bytes", "Memory that models and runs hold now.", ["pool"]);
+  const databaseBytes = gauge("database_bytes", "Size of the database, without its write-ahead log.");
+  const diskFree = gauge("disk_free_bytes", "Free bytes on the database's disk.");
   const diskLow = gauge("disk_low_bytes", "Free bytes below which new work is refused.");
-  const degraded = gauge("degraded", "1 while something cannot be done; /healthz says what.");
+  const degraded = gauge("degraded", "1 while something is not working; /healthz says what.");
   gauge("build_info", "Versions; always 1.", ["version", "engine"]).set({ version, engine }, 1);
   diskLow.set(freeDisk);
 

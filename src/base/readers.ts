@@ -39,8 +39,8 @@ export const readingTimeoutMs = 240_000;
 
 /** `seconds`: limit on CPU time. */
 export function tooSlow(code: FailureCode, name: string, seconds: number, cause?: unknown): Failure {
-  const most = `${seconds} s of computing, or ${readingTimeoutMs / 1000} s by the clock`;
-  return new Failure(code, `${name} takes too long to read; ${most} are the most`, { cause });
+  const most = `${seconds} s of CPU time or ${readingTimeoutMs / 1000} s of clock time`;
+  return new Failure(code, `${name} takes too long to read; the limit is ${most}`, { cause });
 }
 
 /** `worker`: file whose functions return an Answer. `limit`: failure code for a file that takes too much time or memory. */

@@ -42,7 +42,7 @@ export async function tarOf(entries: readonly TarEntry[]): Promise<{ bytes: numb
         read += part.length;
         yield part;
       }
-      if (read !== file.size) throw new Error(`${file.name} changed while it was read`);
+      if (read !== file.size) throw new Error(`${file.name} changed while it was being read`);
       yield tarPadding(file.size);
     }
     yield tarEnd;
@@ -110,10 +110,11 @@ export async function listTar(file: FileHandle): Promise<Map<string, TarPlace>> 
 function readHeader(header: Buffer): { name: string; type: string; bytes: number } {
   const text = (at: number, width: number): string => header.toString("latin1", at, at + width).split("\0")[0]!;
   const octal = (at: number, width: number): number => Number.parseInt(text(at, width).trim(), 8);
-  if (octal(sumField.at, sumField.width) !== sumOf(header)) throw new Error("it is no tar archive, or is damaged");
+  if (octal(sumField.at, sumField.width) !== sumOf(header))
+    throw new Error("it is not a tar archive, or it is damaged");
   const isLarge = header[sizeField.at] === largeSize.mark;
   const bytes = isLarge ? Number(header.readBigUInt64BE(largeSize.at)) : octal(sizeField.at, sizeField.width);
-  if (!Number.isSafeInteger(bytes) || bytes < 0) throw new Error("a size in the archive is none");
+  if (!Number.isSafeInteger(bytes) || bytes < 0) throw new Error("a file size in the archive is not valid");
   // Tar adds the ./ when a whole folder is packed.
   return { name: text(0, 100).replace(/^\.\//, ""), type: text(156, 1) || "0", bytes };
 }

@@ -170,7 +170,7 @@ function onlyBase(bases: readonly BaseRow[], kinds: readonly ModelKind[]): strin
     if (first)
       throw invalid(
         ["body", "model"],
-        `field required: which of ${namesOf([first, ...others])} shall answer`,
+        `field required: names the model that answers, ${namesOf([first, ...others])}`,
         "missing",
       );
   }

@@ -25,20 +25,22 @@ export function register(program: Command): void {
     .command("align")
     .description("alignments of a base model to documents: estimate, create, list, show, watch, stop, delete");
 
-  const estimate = ordered(align.command("estimate").description("what one would take; nothing is started"));
+  const estimate = ordered(
+    align.command("estimate").description("estimate what an alignment would take, without starting it"),
+  );
   asks<CreateOptions>(estimate, async (client, options) => {
     const reply = await client.api["alignments.estimate"]({ body: bodyOf(options) });
     return { json: reply, text: estimateText(reply) };
   });
 
-  const create = ordered(align.command("create").description("start one, and follow it to its end")).option(
+  const create = ordered(align.command("create").description("start an alignment, and follow it until it ends")).option(
     "--detach",
-    "do not wait for its end",
+    "do not wait until it ends",
   );
   asks<CreateOptions>(create, async (client, options) => {
     const made = await client.api["alignments.create"]({ body: bodyOf(options) });
     const { alignment_id: id, message } = made;
-    if (options.detach) return { json: made, text: message === undefined ? `${id} is begun` : `${id}: ${message}` };
+    if (options.detach) return { json: made, text: message === undefined ? `${id} has started` : `${id}: ${message}` };
     return watch(client, id);
   });
 
@@ -63,16 +65,20 @@ export function register(program: Command): void {
     return { json: reply, text: table([head, ...rows]) };
   });
 
-  const show = withId(align.command("show").description("where one stands, and what it brought"));
+  const show = withId(align.command("show").description("show an alignment's status and results"));
   asks(show, async (client, _, id) => {
     const status = await client.api["alignments.status"]({ params: { alignment_id: id } });
     return { json: status, text: statusText(status) };
   });
 
-  const follow = withId(align.command("watch").description("follow one to its end, whoever started it and when"));
+  const follow = withId(
+    align.command("watch").description("follow an alignment until it ends, whoever started it and when"),
+  );
   asks(follow, (client, _, id) => watch(client, id));
 
-  const coverage = withId(align.command("coverage").description("what of the documents became training rows"));
+  const coverage = withId(
+    align.command("coverage").description("show which parts of the documents became training rows"),
+  );
   asks(coverage, async (client, _, id) => {
     const reply = await client.api["alignments.coverage"]({ params: { alignment_id: id } });
     const rows = reply.documents.map(({ name, passages }) => {
@@ -83,14 +89,20 @@ export function register(program: Command): void {
     return { json: reply, text };
   });
 
-  const stop = withId(align.command("stop").description("stop one that trains; what it has so far is kept"));
+  const stop = withId(
+    align.command("stop").description("stop an alignment that is training; its best result so far is kept"),
+  );
   asks(stop, async (client, _, id) => {
     const reply = await client.api["alignments.stop"]({ params: { alignment_id: id } });
     return { json: reply, text: `${id} is ${reply.status}` };
   });
 
   const remove = withId(
-    align.command("rm").description("delete one that has ended, or cancel one that has not begun; its model stays"),
+    align
+      .command("rm")
+      .description(
+        "delete an alignment that has ended, or cancel one that has not started training; its model is kept",
+      ),
   );
   asks(remove, async (client, _, id) => {
     const reply = await client.api["alignments.delete"]({ params: { alignment_id: id } });
@@ -98,19 +110,22 @@ export function register(program: Command): void {
   });
 }
 
-const withId = (command: Command): Command => command.argument("<id>", "its id, alignment_…");
+const withId = (command: Command): Command => command.argument("<id>", "the alignment's id, alignment_…");
 
 const ordered = (command: Command): Command =>
   command
-    .requiredOption("--name <text>", "what to call it; its model is called so too")
+    .requiredOption("--name <text>", "name of the project and of its model")
     .requiredOption("--base <model>", "the base model: its id or name, or hf://organisation/name[/file.gguf]")
-    .requiredOption("--documents <ids>", "what to align to, by comma")
-    .option("--benchmark <id>", "what to measure by; its dev questions decide, its sealed ones prove")
-    .option("--preset <name>", "quick, standard or thorough; otherwise standard")
-    .option("--description <text>", "for people")
-    .option("--organisation <name>", "whose documents these are, for questions that name it")
-    .option("--teacher <model>", "reads the documents and writes the questions that are trained")
-    .option("--provider <name>", "the configured upstream that the teacher is a model of");
+    .requiredOption("--documents <ids>", "ids of the documents to align to, separated by commas")
+    .option(
+      "--benchmark <id>",
+      "id of the benchmark; its dev questions guide the run, its sealed questions prove the result",
+    )
+    .option("--preset <name>", "quick, standard or thorough (default: standard)")
+    .option("--description <text>", "a description for people")
+    .option("--organisation <name>", "the organisation that the documents belong to, so that questions can name it")
+    .option("--teacher <model>", "the model that reads the documents and writes the training questions")
+    .option("--provider <name>", "the configured upstream that serves the teacher");
 
 const bodyOf = (options: CreateOptions): object =>
   said({
@@ -140,8 +155,8 @@ function estimateText(reply: Replies["alignments.estimate"]): string {
     ["rows", range(reply.rows)],
     ["tokens", range(reply.train_tokens)],
     ["memory", bytesText(reply.memory_bytes)],
-    ["GPU memory", reply.gpu_memory_bytes === 0 ? "none is used" : bytesText(reply.gpu_memory_bytes)],
-    ["minutes", reply.minutes === null ? "the device's speed is not known" : range(reply.minutes)],
+    ["GPU memory", reply.gpu_memory_bytes === 0 ? "not used" : bytesText(reply.gpu_memory_bytes)],
+    ["minutes", reply.minutes === null ? "the device's speed is unknown" : range(reply.minutes)],
   ]);
 }
 
@@ -154,7 +169,7 @@ export function statusText(status: AlignmentStatus): string {
     ["status", `${status.status}, ${status.phase}, ${status.progress.toFixed(1)} %`],
     ["progress", detail && lineOf({ ...detail, secondsLeft: null })],
     ["left", left == null ? null : secondsText(left)],
-    ["waits for", status.waiting_for],
+    ["waiting for", status.waiting_for],
     ["verdict", verdict?.headline],
     ...(verdict?.why ?? []).map((why): [string, string] => ["because", why]),
     ...(verdict?.help ?? []).map((help): [string, string] => ["would help", help]),

@@ -45,7 +45,10 @@ export async function watched<T>(
     return await work(progress, abort.signal);
   } catch (error) {
     if (!abort.signal.aborted) throw error;
-    throw new Failure("interrupted", `It is watched no longer and goes on; to watch it again: ${again}`);
+    throw new Failure(
+      "interrupted",
+      `No longer watching, but it continues in the background; to watch it again: ${again}`,
+    );
   } finally {
     for (const signal of ["SIGINT", "SIGTERM"] as const) process.off(signal, leave);
     progress.end();

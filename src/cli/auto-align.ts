@@ -23,21 +23,21 @@ interface CreateOptions {
 export function register(program: Command): void {
   const auto = program
     .command("auto-align")
-    .description("improve an alignment until a target score: create, list, show, watch, resume, stop");
+    .description("improve an alignment until it reaches a target score: create, list, show, watch, resume, stop");
 
   const create = auto
     .command("create")
-    .description("ask for a target, and follow what is done for it")
+    .description("request a target score, and follow the work on it")
     .argument("<alignment>", "the project's id, alignment_…")
     .requiredOption("--target <score>", "from 0 to 99")
-    .option("--benchmark <id>", "what to measure by; otherwise the project's")
-    .option("--max-hours <n>", "most hours of the device; otherwise until the target")
-    .option("--method <family>", "which phases may be used; otherwise auto")
+    .option("--benchmark <id>", "id of the benchmark (default: the project's)")
+    .option("--max-hours <n>", "maximum hours on the device (default: no limit)")
+    .option("--method <family>", "which kinds of phases may be used (default: auto)")
     .option("--representations <kind>", "a kind of edit, none, or auto")
-    .option("--sequencing <phases>", "the order of phases, by comma; otherwise they are chosen")
-    .option("--config <file>", "JSON that pins parts of the run; it is kept byte for byte")
-    .option("--no-notify", "send no webhook at its transitions")
-    .option("--detach", "do not wait for its end");
+    .option("--sequencing <phases>", "the order of phases, separated by commas (default: chosen automatically)")
+    .option("--config <file>", "JSON file that sets parts of the run; it is stored byte for byte")
+    .option("--no-notify", "send no webhooks when phases change")
+    .option("--detach", "do not wait until it ends");
   asks<CreateOptions>(create, async (client, options, alignmentId) => {
     const body = said({
       target_score: number("--target", options.target),
@@ -61,7 +61,7 @@ export function register(program: Command): void {
 
   const list = auto
     .command("ls")
-    .description("list a project's latest, newest first")
+    .description("list a project's latest auto-aligns, newest first")
     .argument("<alignment>", "the project's id, alignment_…");
   asks(list, async (client, _, id) => {
     const { auto_align = [] } = await client.api["alignments.status"]({ params: { alignment_id: id } });
@@ -79,22 +79,28 @@ export function register(program: Command): void {
     return { json: { auto_align }, text: table([head, ...rows]) };
   });
 
-  const show = withIds(auto.command("show").description("where one stands, and why each phase was chosen"));
+  const show = withIds(
+    auto.command("show").description("show the status of an auto-align, and why each phase was chosen"),
+  );
   asks(show, async (client, _, ...ids) => {
     const record = await client.api["alignments.auto_align_record"]({ params: paramsOf(ids) });
     return { json: record, text: recordText(record) };
   });
 
-  const follow = withIds(auto.command("watch").description("follow one to its end or to a pause"));
+  const follow = withIds(auto.command("watch").description("follow an auto-align until it ends or pauses"));
   asks(follow, (client, _, alignmentId, id) => watch(client, alignmentId, id));
 
-  const resume = withIds(auto.command("resume").description("go on with one that is PAUSED"));
+  const resume = withIds(auto.command("resume").description("continue an auto-align that is PAUSED"));
   asks(resume, async (client, _, ...ids) => {
     const reply = await client.api["alignments.auto_align_resume"]({ params: paramsOf(ids) });
     return { json: reply, text: `${reply.auto_align_id} is ${reply.status}: ${reply.message}` };
   });
 
-  const stop = withIds(auto.command("stop").description("begin no further phase; the best so far becomes a model"));
+  const stop = withIds(
+    auto
+      .command("stop")
+      .description("stop an auto-align: no further phase starts, and the best checkpoint so far becomes a model"),
+  );
   asks(stop, async (client, _, ...ids) => {
     const reply = await client.api["alignments.auto_align_stop"]({ params: paramsOf(ids) });
     return { json: reply, text: `${reply.auto_align_id} is ${reply.status}: ${reply.message}` };
@@ -102,7 +108,9 @@ export function register(program: Command): void {
 }
 
 const withIds = (command: Command): Command =>
-  command.argument("<alignment>", "the project's id, alignment_…").argument("<id>", "its own id, auto_align_…");
+  command
+    .argument("<alignment>", "the project's id, alignment_…")
+    .argument("<id>", "the auto-align's id, auto_align_…");
 
 const paramsOf = ([alignment_id = "", auto_align_id = ""]: string[]) => ({ alignment_id, auto_align_id });
 
@@ -113,7 +121,7 @@ async function readConfiguration(path: string): Promise<string> {
   try {
     JSON.parse(text);
   } catch (error) {
-    throw new Failure("usage", `${path} is no JSON: ${(error as Error).message}`);
+    throw new Failure("usage", `${path} is not valid JSON: ${(error as Error).message}`);
   }
   return text.trim();
 }
@@ -146,7 +154,7 @@ function recordText(record: AutoAlignRecord): string {
     ]),
     ...record.looks.map((look): [string, string] => [
       "sealed",
-      `${look.score.toFixed(1)}, at least ${look.low.toFixed(1)}, of ${look.n} questions`,
+      `${look.score.toFixed(1)} (lower bound ${look.low.toFixed(1)}) on ${look.n} questions`,
     ]),
     ...record.help.map((help): [string, string] => ["would help", help]),
     ["model", record.model_id],

@@ -11,14 +11,15 @@ import { showBytes, startProgress } from "./progress.ts";
 export function register(program: Command): void {
   const command = program
     .command("backup")
-    .description("back the data folder up; the appliance may serve meanwhile")
-    .argument("<path>", "a folder, into which a later backup copies only what is new; or a file that ends in .tar")
+    .description("back up the data folder; the appliance may keep serving meanwhile")
+    .argument("<path>", "a folder, to which later backups copy only new files, or a file that ends in .tar")
     .addHelpText(
       "after",
       `
-It holds the database as of its beginning, documents, models with their adapters, and the runs of alignments. Settings and their
-secrets stand in the environment, not in the data folder: keep these elsewhere. A folder holds the latest backup alone, and what was
-deleted since is cleared from it. It can be killed at any time: the backup that was there stays until the new one is whole.`,
+The backup contains the database as it was when the backup began, the documents, the models with their adapters, and the runs of
+alignments. It does not contain the settings and their secrets, which are in the environment and not in the data folder: keep these
+separately. A folder contains only the latest backup; what has since been deleted is removed from it. You can kill a backup at any
+time: the previous backup is kept until the new one is complete.`,
     );
   answers(command, async (_, path = "") => {
     const target = resolve(path);
@@ -54,6 +55,6 @@ async function isArchive(path: string): Promise<boolean> {
   const found = await stat(path).catch(() => null);
   if (found?.isDirectory()) return false;
   if (path.endsWith(".tar")) return true;
-  if (found) throw new Failure("usage", `${path} is a file, and a backup in one file ends in .tar`);
+  if (found) throw new Failure("usage", `${path} is a file; the name of a backup in a single file must end in .tar`);
   return false;
 }

@@ -19,50 +19,53 @@ function registerTrain(bench: Command): void {
   const command = bench
     .command("train")
     .description("train an adapter on token rows and report tokens per second, peak memory and losses")
-    .option("--model <file>", "base model, GGUF")
+    .option("--model <file>", "base model, as a GGUF file")
     .addOption(
-      new Option("--shape <name>", "random weights of a real model's shape, in place of a file").choices(
+      new Option("--shape <name>", "use random weights in the shape of a real model instead of a file").choices(
         Object.keys(shapes),
       ),
     )
-    .option("--quant <type>", "how the weights of --shape are stored, as ggml names it", "q4_k")
+    .option("--quant <type>", "how the weights of --shape are stored, by ggml's name", "q4_k")
     .requiredOption("--rows <file>", 'JSONL of {"tokens": [ids], "weights": [0 or 1 per token]}')
     .option("--rank <n>", "rank of the adapter", wholeNumber, 32)
     .option("--alpha <x>", "alpha of the adapter", positive, 32)
-    .option("--batch <n>", "rows of one step", wholeNumber, 16)
+    .option("--batch <n>", "rows per step", wholeNumber, 16)
     .option("--steps <n>", "optimizer steps", wholeNumber, 20)
     .option("--warmup <n>", "first steps, which are not timed", (text) => (text === "0" ? 0 : wholeNumber(text)), 2)
     .option("--lr <x>", "learning rate", positive, 1e-3)
     .addOption(
-      new Option("--lr-schedule <name>", "shape of the learning rate")
+      new Option("--lr-schedule <name>", "schedule of the learning rate")
         .choices(["constant", "linear", "cosine"])
         .default("constant"),
     )
     .option(
       "--grad-clip <x>",
-      "largest norm of the gradient; 0 leaves it",
+      "maximum norm of the gradient; 0 for no clipping",
       (text) => (text === "0" ? 0 : positive(text)),
       0,
     )
-    .option("--dropout <x>", "of the adapter's inputs, in [0, 1)", dropoutRate, 0)
+    .option("--dropout <x>", "dropout of the adapter's inputs, in [0, 1)", dropoutRate, 0)
     .option("--threads <n>", "threads of the trainer", wholeNumber, availableParallelism())
     .addOption(
-      new Option("--precision <name>", "of training; without it what the device is best at").choices(["bf16", "fp32"]),
+      new Option("--precision <name>", "precision of training (default: the best for the device)").choices([
+        "bf16",
+        "fp32",
+      ]),
     )
     .option(
       "--seed <n>",
-      "of the adapter and the order of batches",
+      "seed of the adapter and of the order of batches",
       (text) => (text === "0" ? 0 : wholeNumber(text)),
       0,
     )
     .option("--init <folder>", "PEFT adapter to start from, with its rank, alpha and targets")
-    .option("--in-order", "rows in file order, for comparing loss curves", false);
+    .option("--in-order", "keep the rows in file order, to compare loss curves", false);
   answers<Omit<TrainBench, "source"> & { model?: string; shape?: ShapeName; quant: string }>(
     command,
     async (options) => {
       const { benchTraining } = await import("./bench/train.ts");
       if ((options.model === undefined) === (options.shape === undefined))
-        throw new Failure("usage", "give --model or --shape, and not both");
+        throw new Failure("usage", "give either --model or --shape, not both");
       const source = options.shape
         ? { shape: { ...shapes[options.shape], quantisation: options.quant } }
         : { path: options.model! };
@@ -92,14 +95,16 @@ function registerTrain(bench: Command): void {
 function registerServe(bench: Command): void {
   const command = bench
     .command("serve")
-    .description("ask a running appliance from many clients and report tokens per second and waiting times")
+    .description(
+      "send requests to a running appliance from many clients, and report tokens per second and waiting times",
+    )
     .requiredOption("--key <key>", "API key")
-    .requiredOption("--model <id>", "model to ask")
-    .option("--url <address>", "of the appliance; by default the one of the settings")
+    .requiredOption("--model <id>", "model that answers")
+    .option("--url <address>", "address of the appliance (default: from the settings)")
     .option("--clients <n>", "clients at the same time", wholeNumber, 8)
     .option("--requests <n>", "requests of all clients together", wholeNumber, 32)
-    .option("--prompt-words <n>", "words of a prompt, on average", wholeNumber, 256)
-    .option("--max-tokens <n>", "tokens of an answer, on average and at most", wholeNumber, 128);
+    .option("--prompt-words <n>", "average words per prompt", wholeNumber, 256)
+    .option("--max-tokens <n>", "average and maximum tokens per answer", wholeNumber, 128);
   answers<Omit<ServeBench, "url"> & { url?: string }>(command, async (options) => {
     const { benchServing } = await import("./bench/serve.ts");
     const config = readConfig();

@@ -27,7 +27,7 @@ export function register(program: Command): void {
 
   const add = benchmark
     .command("add")
-    .description("upload a benchmark: rows of instruction and response, and of what else /docs names")
+    .description("upload a benchmark: rows of instruction and response, with the optional fields listed in /docs")
     .argument("<path>", "JSON Lines or CSV");
   asks(add, async (client, _, path) => {
     const record = await client.api["benchmarks.upload"]({ files: [await fileToSend(path)] });
@@ -36,15 +36,15 @@ export function register(program: Command): void {
 
   const create = benchmark
     .command("create")
-    .description("have one made of documents: a model writes the questions, another pass checks each")
-    .requiredOption("--documents <ids>", "of which documents, by comma")
-    .option("--name <text>", "what to call it")
-    .option("--samples <n>", "how many items; otherwise 100")
-    .option("--model <id>", "the model that checks them; may be left out while one base is there")
-    .option("--generator <model>", "the model that writes the questions; otherwise plain forms do")
-    .option("--provider <name>", "the configured upstream that the generator is a model of")
-    .option("--seed <n>", "of what is drawn; otherwise 1")
-    .option("--detach", "do not wait for its end");
+    .description("create a benchmark from documents: a model writes the questions, a second pass checks each one")
+    .requiredOption("--documents <ids>", "ids of the documents, separated by commas")
+    .option("--name <text>", "name of the benchmark")
+    .option("--samples <n>", "number of items (default: 100)")
+    .option("--model <id>", "the model that checks the items; may be omitted if only one base model is installed")
+    .option("--generator <model>", "the model that writes the questions (default: fixed templates)")
+    .option("--provider <name>", "the configured upstream that serves the generator")
+    .option("--seed <n>", "seed of the random choices (default: 1)")
+    .option("--detach", "do not wait until it ends");
   asks<CreateOptions>(create, async (client, options) => {
     const body = said({
       document_ids: listOf(options.documents),
@@ -56,7 +56,7 @@ export function register(program: Command): void {
       seed: optional(whole, "--seed", options.seed),
     });
     const record = await client.api["benchmarks.create"]({ body });
-    if (options.detach) return { json: record, text: `${record.benchmark_id} is being made` };
+    if (options.detach) return { json: record, text: `${record.benchmark_id} is being created` };
     return watch(client, record.benchmark_id);
   });
 
@@ -66,13 +66,13 @@ export function register(program: Command): void {
     return { json: reply, text: recordsTable(reply.benchmarks) };
   });
 
-  const show = withId(benchmark.command("show").description("how a benchmark stands, and how it was made"));
+  const show = withId(benchmark.command("show").description("show a benchmark's status, and how it was made"));
   asks(show, async (client, _, id) => {
     const record = await client.api["benchmarks.get"]({ params: { benchmark_id: id } });
     return { json: record, text: recordText(record) };
   });
 
-  const data = withId(benchmark.command("data").description("the items of a benchmark, with their answers"));
+  const data = withId(benchmark.command("data").description("show a benchmark's items, with their answers"));
   asks(data, async (client, _, id) => {
     const reply = await client.api["benchmarks.data"]({ params: { benchmark_id: id } });
     const rows = reply.samples.map((one) => [
@@ -85,29 +85,29 @@ export function register(program: Command): void {
     return { json: reply, text: table([["item", "split", "type", "instruction", "response"], ...rows]) };
   });
 
-  const follow = withId(benchmark.command("watch").description("follow one that is being made, to its end"));
+  const follow = withId(benchmark.command("watch").description("follow the creation of a benchmark until it ends"));
   asks(follow, (client, _, id) => watch(client, id));
 
-  const stop = withId(benchmark.command("stop").description("stop making one; nothing of it is kept"));
+  const stop = withId(benchmark.command("stop").description("stop creating a benchmark; nothing of it is kept"));
   asks(stop, async (client, _, id) => {
     const record = await client.api["benchmarks.stop"]({ params: { benchmark_id: id } });
     return { json: record, text: `${id} is ${record.status}` };
   });
 
   const strike = withId(
-    benchmark.command("strike").description("make a new version without some items; the old one stays"),
+    benchmark.command("strike").description("create a new version without some items; the old version is kept"),
   )
-    .requiredOption("--items <numbers>", "which, by comma")
-    .requiredOption("--reason <text>", "why; kept with the version");
+    .requiredOption("--items <numbers>", "numbers of the items, separated by commas")
+    .requiredOption("--reason <text>", "the reason; stored with the version");
   asks<{ items: string; reason: string }>(strike, async (client, { items, reason }, id) => {
     const body = { items: listOf(items).map((text) => whole("--items", text)), reason };
     const record = await client.api["benchmarks.strike"]({ params: { benchmark_id: id }, body });
     return { json: record, text: recordText(record) };
   });
 
-  const remove = withId(benchmark.command("rm").description("delete a benchmark for good")).option(
+  const remove = withId(benchmark.command("rm").description("delete a benchmark permanently")).option(
     "--evaluations",
-    "delete the finished evaluations on it too",
+    "also delete the finished evaluations on it",
   );
   asks<{ evaluations?: boolean }>(remove, async (client, { evaluations }, id) => {
     const reply = await client.api["benchmarks.delete"]({ params: { benchmark_id: id }, query: { evaluations } });
@@ -115,7 +115,7 @@ export function register(program: Command): void {
   });
 }
 
-const withId = (command: Command): Command => command.argument("<id>", "its id, benchmark_…");
+const withId = (command: Command): Command => command.argument("<id>", "the benchmark's id, benchmark_…");
 
 async function watch(client: Client, id: string) {
   const record = await watched(`plumbline benchmark watch ${id}`, (progress, signal) =>

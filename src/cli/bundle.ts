@@ -23,17 +23,19 @@ interface ApplyOptions {
 }
 
 export function register(program: Command): void {
-  const bundle = program.command("bundle").description("one signed file for machines without a network: make, apply");
+  const bundle = program
+    .command("bundle")
+    .description("a single signed file for machines without a network: create, apply");
 
   const key = bundle
     .command("key")
-    .description("make a key that bundles are signed with; its public part is printed")
+    .description("create a key to sign bundles with, and print its public part")
     .argument("<file>", "a new file for the private part, which only its owner may read")
     .addHelpText(
       "after",
       `
-Keep the file where bundles are made, and away from the machines that they are applied on. Whoever applies them needs the public part,
-by another way than the bundles come: it goes into their PLUMBLINE_BUNDLE_KEYS. A signature proves who holds that key, nothing more.`,
+Keep the file where you create bundles, and never on the machines where you apply them. Those machines need the public part in their
+PLUMBLINE_BUNDLE_KEYS. Send it to them separately from the bundles. A signature proves only who holds the key.`,
     );
   answers(key, async (_, path = "") => {
     const { makeKey } = await import("../domain/bundles/index.ts");
@@ -45,20 +47,24 @@ by another way than the bundles come: it goes into their PLUMBLINE_BUNDLE_KEYS. 
   const create = bundle
     .command("create")
     .description("put this release, its licences and bill of materials, and models into one signed file")
-    .argument("<file>", "the file to make; nothing is ever overwritten")
-    .requiredOption("--sign-with <file>", "the private key, from bundle key")
+    .argument("<file>", "the file to create; nothing is ever overwritten")
+    .requiredOption("--sign-with <file>", "the private key, made by bundle key")
     .option(
       "--model <path>",
-      "a GGUF file, or a sentence-transformers folder such as that of a sentence encoder; can be given again",
+      "a GGUF file, or a sentence-transformers folder such as a sentence encoder; repeat the option for several models",
       (path: string, before: string[]) => [...before, path],
       [],
     )
-    .option("--not-after <when>", "until when it may be applied: a time such as 2027-01-31T00:00:00Z, or 90d", "90d")
+    .option(
+      "--not-after <when>",
+      "until when the bundle may be applied: a time such as 2027-01-31T00:00:00Z, or a number of days such as 90d",
+      "90d",
+    )
     .addHelpText(
       "after",
       `
-Only a release's executable can do this: it puts itself in. The file is a tar archive: \`tar -tvf FILE\` lists it, and sbom.cdx.json
-is its bill of materials (CycloneDX). It is written as it is read, so that its size does not matter to the memory.`,
+Only a release's executable can do this, because it puts itself into the bundle. The file is a tar archive: \`tar -tvf FILE\` lists it.
+It contains its bill of materials, sbom.cdx.json (CycloneDX). Files are streamed into it, so a large bundle needs little memory.`,
     );
   answers<CreateOptions>(create, ({ signWith, model, notAfter }, path = "") =>
     makeOne(resolve(path), resolve(signWith), model, notAfter),
@@ -66,20 +72,20 @@ is its bill of materials (CycloneDX). It is written as it is read, so that its s
 
   const apply = bundle
     .command("apply")
-    .description("check a bundle to the last byte, then import its models and hand out a newer program")
+    .description("check every byte of a bundle, then import its models and write out its program if it is newer")
     .argument("<file>", "the bundle")
-    .option("--trust <key>", "the public key that must have signed it; otherwise those of PLUMBLINE_BUNDLE_KEYS")
-    .option("--program <file>", "where a newer program is written; otherwise into this folder, by its name")
+    .option("--trust <key>", "the public key that must have signed it (default: those in PLUMBLINE_BUNDLE_KEYS)")
+    .option("--program <file>", "where to write a newer program (default: this folder, under the program's name)")
     .option("--prefix <folder>", "where plumbline is installed", defaults.prefix)
-    .option("--dry-run", "check the bundle, say what is in it, and change nothing")
+    .option("--dry-run", "check the bundle and list its content, but change nothing")
     .addHelpText(
       "after",
       `
-Nothing is changed before all of it is checked: the signature, the date, what machine it is for, and every byte. Each model and the
-program appear whole or not at all. Killed on the way, the same command goes on, and passes over what is done.
+Everything is checked before anything is changed: the signature, the date, the machine that the bundle is for, and every byte. Each
+model and the program appear either completely or not at all. If the command is interrupted, run it again: it skips what is done.
 
-Run by root where plumbline is installed, it takes the settings of the service, and models are imported as the service's user.
-Otherwise it works on PLUMBLINE_DATA. A newer program is not started: the answer says what to do for that.`,
+As root on a machine where plumbline is installed, it uses the service's settings, and imports models as the service's user.
+Otherwise it works on PLUMBLINE_DATA. It does not start a newer program; its output says how to do that.`,
     );
   answers<ApplyOptions>(apply, async ({ trust, program, prefix, dryRun = false }, path = "") => {
     const { applyBundle } = await import("./bundle/apply.ts");
@@ -97,7 +103,10 @@ async function makeOne(target: string, keyFile: string, models: string[], notAft
   const { createBundle, readSigner, readSoftwareBill } = await import("../domain/bundles/index.ts");
   const until = new Date(timeOf(notAfter));
   if (!/^\d{1,5}d$|^\d{4}-\d{2}-\d{2}T/.test(notAfter) || Number.isNaN(until.getTime()))
-    throw new Failure("usage", "--not-after takes a time such as 2027-01-31T00:00:00Z, or days such as 90d");
+    throw new Failure(
+      "usage",
+      "--not-after needs a time such as 2027-01-31T00:00:00Z, or a number of days such as 90d",
+    );
   const signer = await readSigner(keyFile);
   const { version } = await versionsInstalled();
   const progress = startProgress();

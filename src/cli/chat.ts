@@ -26,17 +26,20 @@ interface Message {
 export function register(program: Command): void {
   const chat = program
     .command("chat")
-    .description("ask a model, or talk with it; its least certain words are marked")
-    .argument("<model>", "an id or name: of a deployed aligned model, of a base, or of a line")
-    .argument("[question...]", "answered once; otherwise questions are read, from a terminal one after the other")
-    .option("--system <text>", "what the model is told before")
-    .option("--temperature <n>", "from 0 to 2; otherwise 0, so that the same question has the same answer")
-    .option("--max-tokens <n>", "most tokens of an answer; otherwise 2000")
+    .description("ask a model a question or chat with it; its least certain words are marked")
+    .argument("<model>", "id or name of a deployed aligned model or of a base model, or the name of a line")
+    .argument(
+      "[question...]",
+      "a single question; without it, questions are read from standard input, or one after another from a terminal",
+    )
+    .option("--system <text>", "the system text")
+    .option("--temperature <n>", "from 0 to 2 (default: 0, so that the same question gets the same answer)")
+    .option("--max-tokens <n>", "maximum tokens of an answer (default: 2000)")
     .addHelpText(
       "after",
       `
-After each answer a line on standard error has its confidence and its least certain words. On a terminal words that the model gave a
-probability below ${unsure * 100} % are underlined as they come; there Ctrl-C ends an answer, and Ctrl-D the talk.`,
+After each answer, a line on standard error shows its confidence and its least certain words. On a terminal, words to which the model
+gave a probability below ${unsure * 100} % are underlined as they appear; Ctrl-C stops an answer, and Ctrl-D ends the chat.`,
     );
   asks<Options, [string, string[]]>(chat, async (client, options, model, words) => {
     const settings = said({
@@ -50,7 +53,7 @@ probability below ${unsure * 100} % are underlined as they come; there Ctrl-C en
       return { json: null, text: "" };
     }
     const question = words.length > 0 ? words.join(" ") : (await readAll(process.stdin)).trim();
-    if (question === "") throw new Failure("usage", "There is no question on standard input");
+    if (question === "") throw new Failure("usage", "Standard input contains no question");
     const messages: Message[] = [...before, { role: "user", content: question }];
     const body = { ...settings, messages };
     const told = await answer(
@@ -79,7 +82,7 @@ async function talk(client: Client, settings: object, messages: Message[]): Prom
   let abort: AbortController | null = null;
   terminal.on("SIGINT", () => (abort === null ? terminal.close() : abort.abort()));
   const closed = new Promise<null>((resolve) => terminal.once("close", () => resolve(null)));
-  note(`Talking with ${String((settings as { model: string }).model)}; Ctrl-D ends it`);
+  note(`Chatting with ${String((settings as { model: string }).model)}; Ctrl-D ends the chat`);
   try {
     for (;;) {
       const question = await Promise.race([terminal.question("> ").catch(() => null), closed]);

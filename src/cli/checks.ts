@@ -54,12 +54,12 @@ export async function checkMachine(config: Config): Promise<Check[]> {
 
 function checkNode(): Check {
   const bundled = process.execPath.startsWith(join(installation, "node_modules"));
-  const found = `${process.version}${bundled ? ", the bundled one" : ` of ${process.execPath}`}`;
+  const found = `${process.version}${bundled ? ", the bundled one" : ` at ${process.execPath}`}`;
   return verdict(
     "node",
     /^v24\./.test(process.version),
     found,
-    `Start it through ${ownCommand}, which takes its own Node. ${ownRepair} if it is missing.`,
+    `Start plumbline with ${ownCommand}, which uses its own Node. If that is missing: ${ownRepair}.`,
   );
 }
 
@@ -77,7 +77,10 @@ async function checkTrainer(config: Config): Promise<{ check: Check; noGpu: stri
   try {
     await access(config.trainer, constants.X_OK);
   } catch {
-    return { check: verdict("trainer", false, `nothing to run at ${config.trainer}`, hint), noGpu: null };
+    return {
+      check: verdict("trainer", false, `${config.trainer} does not exist or cannot be executed`, hint),
+      noGpu: null,
+    };
   }
   try {
     const trainer = startTrainer({ executable: config.trainer, log: createLog("error") });
@@ -105,7 +108,7 @@ async function checkModel(config: Config): Promise<Check> {
   const hint =
     ownExecutable() === null
       ? "Run ./install.sh, or import a model with `bin/plumbline model import FILE`."
-      : "Import a model with `plumbline model import FILE`, apply a bundle that has one, or take the release that ends in -full.";
+      : "Import a model with `plumbline model import FILE`, apply a bundle that contains one, or use the release that ends in -full.";
   try {
     const file = await open(config.starterModel, "r");
     try {
@@ -118,21 +121,21 @@ async function checkModel(config: Config): Promise<Check> {
       await file.close();
     }
   } catch (error) {
-    if (isErrno(error, "ENOENT")) return verdict("starter model", false, `none at ${config.starterModel}`, hint);
+    if (isErrno(error, "ENOENT")) return verdict("starter model", false, `${config.starterModel} does not exist`, hint);
     return verdict("starter model", false, (error as Error).message, hint);
   }
 }
 
 function checkMemory(config: Config): Check {
-  const found = `${bytesText(totalmem())}, ${bytesText(freemem())} free; plumbline may take ${bytesText(config.memory)}`;
-  const hint = "A 135M model needs 2 GiB; larger ones more. Raise PLUMBLINE_MEMORY if the machine has it.";
+  const found = `${bytesText(totalmem())}, ${bytesText(freemem())} free; plumbline may use ${bytesText(config.memory)}`;
+  const hint = "A 135M model needs 2 GiB; larger models need more. Raise PLUMBLINE_MEMORY if the machine has more.";
   return verdict("memory", config.memory >= 2 * GiB, found, hint);
 }
 
 async function checkDisk(config: Config): Promise<Check> {
   const free = await freeBytes(await nearestFolder(config.data));
   const least = config.freeDisk + GiB;
-  const hint = `Free some: below ${bytesText(config.freeDisk)} new work is refused, and a run takes about 1 GiB.`;
+  const hint = `Free some space: below ${bytesText(config.freeDisk)} new work is refused, and a run needs about 1 GiB.`;
   return verdict("disk", free >= least, `${bytesText(free)} free under ${config.data}`, hint);
 }
 
@@ -147,44 +150,45 @@ async function nearestFolder(folder: string): Promise<string> {
 
 async function checkPermissions(config: Config): Promise<Check> {
   const folder = await nearestFolder(config.data);
-  const hint = `Make ${config.data} a folder that only this user can read and write: plumbline doctor --fix.`;
+  const hint = `Make ${config.data} a folder that only this user can read and write: run plumbline doctor --fix.`;
   try {
     await access(folder, constants.R_OK | constants.W_OK | constants.X_OK);
   } catch {
     return verdict("permissions", false, `${folder} is not writable`, hint);
   }
-  if (folder !== config.data) return verdict("permissions", true, `${config.data} can be made`, hint);
+  if (folder !== config.data) return verdict("permissions", true, `${config.data} can be created`, hint);
   const open = await openToOthers(folder);
   const mode = (await stat(folder)).mode & 0o777;
   const found = `${folder} is ${mode.toString(8).padStart(4, "0")}`;
-  const others = open.length === 0 ? "" : `; others may open ${open.join(", ")}`;
+  const others = open.length === 0 ? "" : `; other users can open ${open.join(", ")}`;
   return verdict("permissions", open.length === 0, `${found}${others}`, hint);
 }
 
 /** Files that serve clears at its start; until then they take disk space. */
 async function checkLeftovers(config: Config): Promise<Check> {
-  const hint = "They take room until the next start: plumbline doctor --fix removes them.";
+  const hint = "They take up space until the next start; plumbline doctor --fix removes them.";
   if ((await nearestFolder(config.data)) !== config.data) return verdict("leftovers", true, "none", hint, false);
   const found = await whileNobodyServes(config.data, () => leftoversIn(config.data));
-  if (found === null) return verdict("leftovers", true, "plumbline is serving, and clears its own", hint, false);
+  if (found === null)
+    return verdict("leftovers", true, "plumbline is serving, and clears its own leftovers", hint, false);
   return verdict("leftovers", found.length === 0, found.length === 0 ? "none" : found.join(", "), hint, false);
 }
 
 /** What a data folder must have besides its content. */
 async function checkParts(config: Config): Promise<Check> {
   const hint =
-    "Stop plumbline, then: plumbline doctor --fix makes them. What was in a folder comes back from a backup only.";
+    "Stop plumbline and run plumbline doctor --fix, which creates them. The content of a folder can only be restored from a backup.";
   try {
     const { folders, indexes } = await lackingIn(config.data);
     const missing = [...folders, ...indexes.map((index) => `the index ${index}`)];
     return verdict(
       "parts",
       missing.length === 0,
-      missing.length === 0 ? "none is missing" : `missing: ${missing.join(", ")}`,
+      missing.length === 0 ? "nothing is missing" : `missing: ${missing.join(", ")}`,
       hint,
     );
   } catch (error) {
-    const damaged = "Restore a backup; `plumbline verify` says what is wrong.";
+    const damaged = "Restore a backup; `plumbline verify` lists what is wrong.";
     return verdict("parts", false, `the database cannot be read: ${(error as Error).message}`, damaged);
   }
 }
@@ -193,10 +197,10 @@ async function checkPort(config: Config): Promise<Check> {
   const address = `${config.host}:${config.port}`;
   const problem = await listenOnce(config.host, config.port);
   if (problem === null) return verdict("port", true, `${address} is free`, "");
-  const hint = "Stop what listens there, or choose another PLUMBLINE_PORT.";
+  const hint = "Stop the program that listens there, or choose another PLUMBLINE_PORT.";
   if (problem === "EADDRINUSE" && (await isServing(config)))
-    return verdict("port", true, `${address} is taken by plumbline, which is serving`, hint);
-  return verdict("port", false, problem === "EADDRINUSE" ? `${address} is taken` : `${address}: ${problem}`, hint);
+    return verdict("port", true, `${address} is in use by plumbline, which is serving`, hint);
+  return verdict("port", false, problem === "EADDRINUSE" ? `${address} is in use` : `${address}: ${problem}`, hint);
 }
 
 /** The error code from trying to listen; null if it works. */
@@ -221,19 +225,19 @@ async function isServing(config: Config): Promise<boolean> {
 /** A clock behind the installation's own files is certainly wrong; nothing more can be checked without a network. */
 async function checkClock(): Promise<Check> {
   const { mtime } = await stat(join(installation, "package.json"));
-  const hint = "Set the clock: times in records and logs would be wrong.";
+  const hint = "Set the clock; otherwise the times in records and logs are wrong.";
   return verdict("clock", Date.now() >= mtime.getTime() - 60_000, new Date().toISOString(), hint);
 }
 
 async function checkGpu(noGpu: string | null): Promise<Check> {
   const gpus = await findGpus();
-  const hint = "Everything works on the CPU, more slowly. For a GPU, install NVIDIA's driver.";
+  const hint = "Everything works on the CPU, but more slowly. To use a GPU, install NVIDIA's driver.";
   if ("why" in gpus) return verdict("gpu", false, gpus.why, hint, false);
   const found = gpus.found
     .map((gpu) => `${gpu.name}, ${bytesText(gpu.freeBytes)} of ${bytesText(gpu.totalBytes)} free, driver ${gpu.driver}`)
     .join("; ");
   const refused =
-    "Runs train on the CPU. Install what is missing; name cuBLASLt's file in PLUMBLINE_CUBLASLT, or its folder in LD_LIBRARY_PATH.";
-  if (noGpu !== null) return verdict("gpu", false, `${found}; the trainer takes the CPU: ${noGpu}`, refused, false);
-  return verdict("gpu", true, `${found}; the trainer takes the first`, hint, false);
+    "Runs train on the CPU. Install what is missing; set PLUMBLINE_CUBLASLT to cuBLASLt's file, or LD_LIBRARY_PATH to its folder.";
+  if (noGpu !== null) return verdict("gpu", false, `${found}; the trainer uses the CPU: ${noGpu}`, refused, false);
+  return verdict("gpu", true, `${found}; the trainer uses the first one`, hint, false);
 }

@@ -181,7 +181,7 @@ async function refusal(request: string, response: Response): Promise<Failure> {
   } catch {
     // Not the appliance's JSON: report the text itself.
   }
-  return new Failure("api_refused", `${request} was answered ${response.status}: ${said}`, {
+  return new Failure("api_refused", `${request} returned ${response.status}: ${said}`, {
     context: { status: response.status, said, code: Object.hasOwn(failures, code) ? code : null },
   });
 }

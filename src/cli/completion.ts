@@ -8,13 +8,13 @@ const shells = Object.keys(renderers) as Shell[];
 export function register(program: Command, all: () => Promise<Command>): void {
   const completion = program
     .command("completion")
-    .description("print what a shell completes the command line by")
+    .description("print the completion script for a shell")
     .addArgument(new Argument("<shell>", "which").choices(shells))
     .addHelpText(
       "after",
       `
 bash:  source <(plumbline completion bash), in ~/.bashrc
-zsh:   plumbline completion zsh > a file _plumbline in a folder of $fpath
+zsh:   plumbline completion zsh > _plumbline, in a folder of $fpath
 fish:  plumbline completion fish > ~/.config/fish/completions/plumbline.fish`,
     );
   answers(completion, async (_, shell) => {

@@ -27,7 +27,8 @@ export function addressOf({ address, host, port }: Pick<Config, "address" | "hos
 async function readKey(path: string): Promise<string | null> {
   try {
     const { mode } = await stat(path);
-    if ((mode & 0o077) !== 0) throw new Failure("config_invalid", `Others may read the key in ${path}: chmod 600 it`);
+    if ((mode & 0o077) !== 0)
+      throw new Failure("config_invalid", `Other users can read the key in ${path}: run chmod 600 on it`);
     return (await readFile(path, "utf8")).trim();
   } catch (error) {
     if (isErrno(error, "ENOENT", "ENOTDIR")) return null;
@@ -41,7 +42,7 @@ async function readKey(path: string): Promise<string | null> {
  */
 export async function refuseSecondKey(path = keyFile()): Promise<void> {
   if (await stat(path).catch(() => null))
-    throw new Failure("usage", `There is a key in ${path} already; remove the file, or leave out --save`);
+    throw new Failure("usage", `${path} already contains a key; remove the file, or leave out --save`);
 }
 
 export async function saveKey(key: string, path = keyFile()): Promise<void> {

@@ -26,9 +26,9 @@ interface Options {
 export function register(program: Command): void {
   const command = program
     .command("demo")
-    .description("align the starter model to a fictional company's documents, and show what it is worth")
+    .description("align the starter model to a fictional company's documents, and show the gain")
     .option("--dir <folder>", "keep everything in this folder instead of a temporary one")
-    .option("--keep", "leave the appliance serving at the end, until Ctrl-C; nothing is removed")
+    .option("--keep", "keep the appliance serving at the end, until Ctrl-C; nothing is removed")
     .addOption(workflowOption());
   answers<Options>(command, perform);
 }
@@ -84,9 +84,9 @@ async function keepServing(appliance: Appliance, stop: AbortSignal): Promise<voi
 }
 
 function nextStep(folder: string, options: Options): string {
-  const own = `Next: ${ownCommand} serve prints a link that makes your key; documents of your own follow as the README says`;
+  const own = `Next: run ${ownCommand} serve, which prints a link that creates your key; then add documents of your own as the README describes`;
   if (options.dir === undefined && !options.keep) return own;
-  return `Everything is in ${folder}; serve it again with PLUMBLINE_DATA=${join(folder, "data")} ${ownCommand} serve\n${own}`;
+  return `Everything is in ${folder}; to serve it again: PLUMBLINE_DATA=${join(folder, "data")} ${ownCommand} serve\n${own}`;
 }
 
 /** The user's own settings, except for the data folder and the address. */

@@ -6,9 +6,11 @@ import { followDeployment } from "./follow.ts";
 export function register(program: Command): void {
   const deploy = program
     .command("deploy")
-    .description("load an aligned model, so that it answers by its id or name; `plumbline model aligned` lists them")
-    .argument("<model>", "its id, model_… or alignment-…")
-    .option("--detach", "do not wait for its end");
+    .description(
+      "load an aligned model, so that it answers under its id or name; `plumbline model aligned` lists the models",
+    )
+    .argument("<model>", "the model's id, model_… or alignment-…")
+    .option("--detach", "do not wait until it ends");
   asks<{ detach?: boolean }>(deploy, async (client, { detach }, id) => {
     const begun = await client.api["models.deploy"]({ params: { model_id: id } });
     if (detach) return { json: begun, text: `${begun.model_id} is ${begun.status}` };

@@ -13,7 +13,7 @@ export function register(program: Command): void {
     )
     .option(
       "--fix",
-      "first put right what needs no decision: modes, missing folders and indexes, what a crash left; removes no data",
+      "first repair what needs no decision: permissions, missing folders and indexes, leftovers of a crash; removes no data",
     );
   answers<{ fix?: boolean }>(command, async ({ fix }) => {
     const config = readConfig();

@@ -20,12 +20,13 @@ export function register(program: Command): void {
 
   const add = document
     .command("add")
-    .description("upload documents; of a folder, every file in it and under it that is not hidden")
+    .description("upload documents; for a folder, all files in it and its subfolders except hidden ones")
     .argument("<paths...>", "PDF, Word, PowerPoint, Excel, HTML, Markdown, EPUB, e-mail, CSV, JSON or text")
     .addOption(
-      new Option("--personal-data <mode>", "what becomes of e-mail addresses, numbers and the like").choices(
-        personalDataModes,
-      ),
+      new Option(
+        "--personal-data <mode>",
+        "what to do with e-mail addresses, numbers and similar personal data",
+      ).choices(personalDataModes),
     );
   asks<{ personalData?: string }, [string[]]>(add, async (client, { personalData }, paths) => {
     const files = (await Promise.all(paths.map(filesAt))).flat();
@@ -33,7 +34,7 @@ export function register(program: Command): void {
     const lines = [
       ...(documents.length > 0 ? [recordsTable(documents)] : []),
       ...documents.flatMap(({ name, report }) => (report?.warnings ?? []).map(({ message }) => `${name}: ${message}`)),
-      ...failed.map(({ path, message, hint }) => `${path} was not taken: ${message}. ${hint}`),
+      ...failed.map(({ path, message, hint }) => `${path} was not uploaded: ${message}. ${hint}`),
     ];
     const exit = failed[0]?.exit ?? "ok";
     return { json: { documents, failed: failed.map(({ exit: _, ...rest }) => rest) }, text: lines.join("\n"), exit };
@@ -47,8 +48,8 @@ export function register(program: Command): void {
 
   const show = document
     .command("show")
-    .description("what reading a document found out")
-    .argument("<id>", "its id, document_…");
+    .description("show a document's record, and what was found out while reading it")
+    .argument("<id>", "the document's id, document_…");
   asks(show, async (client, _, id) => {
     const record = await client.api["documents.get"]({ params: { document_id: id } });
     return { json: record, text: recordText(record) };
@@ -56,8 +57,8 @@ export function register(program: Command): void {
 
   const text = document
     .command("text")
-    .description("the clean text of a document, as alignments and benchmarks are made of it")
-    .argument("<id>", "its id, document_…");
+    .description("print the clean text of a document, from which alignments and benchmarks are made")
+    .argument("<id>", "the document's id, document_…");
   asks(text, async (client, _, id) => {
     const content = await client.text("documents.text", { params: { document_id: id } });
     return { json: { document_id: id, text: content }, text: content, content };
@@ -65,9 +66,9 @@ export function register(program: Command): void {
 
   const remove = document
     .command("rm")
-    .description("delete a document for good; alignments keep the snapshot they took")
-    .argument("<id>", "its id, document_…")
-    .option("--snapshots", "delete the snapshots of it too, with the training rows made of them");
+    .description("delete a document permanently; alignments keep their snapshot of it")
+    .argument("<id>", "the document's id, document_…")
+    .option("--snapshots", "also delete its snapshots, with the training rows made from them");
   asks<{ snapshots?: boolean }>(remove, async (client, { snapshots }, id) => {
     const reply = await client.api["documents.delete"]({ params: { document_id: id }, query: { snapshots } });
     return { json: reply, text: `${id}: ${reply.message}` };
@@ -77,7 +78,7 @@ export function register(program: Command): void {
 /** The path of a file, or those of all files in and under a folder that are not hidden. Throws usage. */
 async function filesAt(path: string): Promise<string[]> {
   const facts = await stat(path).catch((error) => {
-    if (isErrno(error, "ENOENT", "ENOTDIR")) throw new Failure("usage", `There is no file ${path}`);
+    if (isErrno(error, "ENOENT", "ENOTDIR")) throw new Failure("usage", `The file ${path} does not exist`);
     throw error;
   });
   if (!facts.isDirectory()) return [path];
@@ -96,7 +97,7 @@ export async function fileToSend(path: string): Promise<ClientFile> {
   try {
     return { name: basename(path), mediaType: "application/octet-stream", content: await openAsBlob(path) };
   } catch (error) {
-    throw new Failure("usage", `There is no file ${path} that can be read`, { cause: error });
+    throw new Failure("usage", `The file ${path} does not exist or cannot be read`, { cause: error });
   }
 }
 
@@ -148,7 +149,7 @@ function recordText(record: DocumentRecord): string {
     ...(report?.pages ? [`pages       ${report.pages.count}, ${report.pages.without_text.length} without text`] : []),
     ...(personal.length > 0 ? [`personal    ${personal.join(", ")}`] : []),
     ...(duplicates.documents.length > 0
-      ? [`duplicates  ${duplicates.exact} paragraphs of other documents, ${duplicates.near} nearly so`]
+      ? [`duplicates  ${duplicates.exact} paragraphs also in other documents, ${duplicates.near} nearly`]
       : []),
     ...(report?.warnings ?? []).map(({ message }) => `warning     ${message}`),
   ].join("\n");

@@ -28,13 +28,13 @@ export function register(program: Command): void {
 
   const create = evaluate
     .command("create")
-    .description("evaluate a base or aligned model, deployed or not, and follow it to its end")
-    .argument("<model>", "its id or name")
-    .argument("<benchmark>", "its id, benchmark_…")
-    .option("--name <text>", "what to call it")
-    .option("--splits <names>", "dev, sealed, retention by comma; each use of sealed is on record")
-    .option("--judge <model>", "judges long answers; otherwise the model's base")
-    .option("--detach", "do not wait for its end");
+    .description("evaluate a base or aligned model, deployed or not, and follow the evaluation until it ends")
+    .argument("<model>", "the model's id or name")
+    .argument("<benchmark>", "the benchmark's id, benchmark_…")
+    .option("--name <text>", "name of the evaluation")
+    .option("--splits <names>", "dev, sealed, retention, separated by commas; each use of sealed is recorded")
+    .option("--judge <model>", "the model that judges long answers (default: the model's base)")
+    .option("--detach", "do not wait until it ends");
   asks<CreateOptions>(create, async (client, options, model_id, benchmark_id) => {
     const { name: evaluation_name, judge: judge_model_id } = options;
     const splits = options.splits === undefined ? undefined : listOf(options.splits);
@@ -46,8 +46,8 @@ export function register(program: Command): void {
 
   const list = paged(evaluate.command("ls").description("list evaluations, newest first"))
     .option("--status <status>", "QUEUED, PROCESSING, READY or FAILED")
-    .option("--model <id>", "of this model alone")
-    .option("--benchmark <id>", "on this benchmark alone");
+    .option("--model <id>", "only evaluations of this model")
+    .option("--benchmark <id>", "only evaluations on this benchmark");
   asks<Filters>(list, async (client, options) => {
     const { status, model: model_id, benchmark: benchmark_id } = options;
     const reply = await client.api["evaluations.list"]({
@@ -69,21 +69,23 @@ export function register(program: Command): void {
     };
   });
 
-  const show = withId(evaluate.command("show").description("the scores of one that is READY, with its intervals"));
+  const show = withId(
+    evaluate.command("show").description("show the scores of an evaluation that is READY, with their intervals"),
+  );
   asks(show, async (client, _, id) => {
     const results = await client.api["evaluations.results"]({ params: { evaluation_id: id } });
     return { json: results, text: resultsText(results) };
   });
 
-  const follow = withId(evaluate.command("watch").description("follow one to its end"));
+  const follow = withId(evaluate.command("watch").description("follow an evaluation until it ends"));
   asks(follow, (client, _, id) => watch(client, id));
 
   const compare = evaluate
     .command("compare")
-    .description("two models side by side on the items of a benchmark, by their latest evaluations")
-    .argument("<model>", "what it gains, the other lacks")
-    .argument("<other>", "what it is compared with")
-    .argument("<benchmark>", "its id, benchmark_…");
+    .description("compare two models item by item on a benchmark, by their latest evaluations")
+    .argument("<model>", "the model to compare")
+    .argument("<other>", "the model to compare it with")
+    .argument("<benchmark>", "the benchmark's id, benchmark_…");
   asks(compare, async (client, _, model_id, compared_with, benchmark_id) => {
     const reply = await client.api["evaluations.compare"]({ body: { model_id, compared_with, benchmark_id } });
     const rows = Object.entries(reply.splits).map(([split, one]) => [
@@ -97,20 +99,20 @@ export function register(program: Command): void {
     return { json: reply, text: table([["split", "items", "gained", "lost", "points", "p"], ...rows]) };
   });
 
-  const stop = withId(evaluate.command("stop").description("stop one of your own; what it answered is of no use"));
+  const stop = withId(evaluate.command("stop").description("stop one of your evaluations; its answers are not used"));
   asks(stop, async (client, _, id) => {
     const record = await client.api["evaluations.stop"]({ params: { evaluation_id: id } });
     return { json: record, text: `${id} is ${record.status}` };
   });
 
-  const remove = withId(evaluate.command("rm").description("delete one with its answers"));
+  const remove = withId(evaluate.command("rm").description("delete an evaluation with its answers"));
   asks(remove, async (client, _, id) => {
     const reply = await client.api["evaluations.delete"]({ params: { evaluation_id: id } });
     return { json: reply, text: `${id}: ${reply.message}` };
   });
 }
 
-const withId = (command: Command): Command => command.argument("<id>", "its id, evaluation_…");
+const withId = (command: Command): Command => command.argument("<id>", "the evaluation's id, evaluation_…");
 
 async function watch(client: Client, id: string) {
   const results = await watched(`plumbline evaluate watch ${id}`, (progress, signal) =>
@@ -139,8 +141,8 @@ function resultsText(results: Results): string {
     ...(paired === null
       ? []
       : [
-          `Against ${paired.compared_with}: ${differenceText(paired)} points; ${paired.gained} items gained, ${paired.lost} lost, p = ${paired.p_value.toPrecision(2)}`,
+          `Compared with ${paired.compared_with}: ${differenceText(paired)} points; ${paired.gained} items gained, ${paired.lost} lost, p = ${paired.p_value.toPrecision(2)}`,
         ]),
-    `A true difference of ${results.minimum_detectable.toFixed(1)} points would have been found in 80 % of all cases.`,
+    `A true difference of ${results.minimum_detectable.toFixed(1)} points would have been detected in 80 % of all cases.`,
   ].join("\n");
 }

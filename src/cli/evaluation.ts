@@ -10,8 +10,8 @@ export function register(program: Command): void {
 
   const stop = evaluation
     .command("stop")
-    .description("stop an evaluation that is queued or being answered; what it answered is of no use")
-    .argument("<id>", "its id, evaluation_…");
+    .description("stop an evaluation that is queued or running; its answers are not used")
+    .argument("<id>", "the evaluation's id, evaluation_…");
   answers(stop, async (_, id) => {
     const { callAdmin } = await import("./admin.ts");
     await callAdmin(readConfig(), createLog("warn"), "evaluation.stop", { id });

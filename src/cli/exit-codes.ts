@@ -3,9 +3,9 @@ import { Failure, type FailureCode } from "../base/errors.ts";
 
 export const exitCodes = {
   ok: { code: 0, meaning: "done" },
-  failure: { code: 1, meaning: "it failed; the message says why" },
+  failure: { code: 1, meaning: "failed; the message says why" },
   usage: { code: 2, meaning: "the command line, a setting or the input is wrong" },
-  stopped: { code: 3, meaning: "stopped on request before its end" },
+  stopped: { code: 3, meaning: "stopped on request before it finished" },
   locked: { code: 75, meaning: "another process holds the data folder or the run; try again later" },
 } as const;
 

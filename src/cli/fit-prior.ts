@@ -31,7 +31,7 @@ const answerTokens = 48;
 const placeholder: Prior = {
   format: 1,
   family: "none",
-  about: "Says 50 of everything",
+  about: "Gives every answer a score of 50",
   model: { features: [], means: [], scales: [], weights: [], bias: 0, platt: { a: 1, b: 0 } },
   statistics: { n: 0, accuracy: null, auroc: null, brier: null },
 };
@@ -41,10 +41,10 @@ export function register(program: Command): void {
     program
       .command("fit-prior", { hidden: true })
       .description("fit the prior calibrator of a family of base models")
-      .option("--base <file>", "GGUF of the family; the starter model when left out")
+      .option("--base <file>", "GGUF file of the family (default: the starter model)")
       .option(
         "--family <name>",
-        "as general.basename begins in its header, in small letters and without blanks",
+        "the beginning of general.basename in its header, in lower case and without spaces",
         "smollm2",
       )
       .option("--seed <number>", "seed of the material", "20")

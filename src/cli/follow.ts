@@ -158,7 +158,7 @@ export async function followBenchmark(
       progress.show(stepOf(detail?.phase ?? "queued", detail, { done: 0, total: null, unit: "items" })),
   );
   if (record.status === "READY") return record;
-  throw ended("The making of the benchmark", record.status, record.error);
+  throw ended("The creation of the benchmark", record.status, record.error);
 }
 
 /** Follows a deployment or undeployment that has begun. Throws work_failed. */
@@ -176,5 +176,5 @@ export async function followDeployment(
   );
   if (task.status === "READY") return task;
   const why = task.result && "error" in task.result ? task.result.error : "no reason given";
-  throw new Failure("work_failed", `The model ${modelId} failed to move: ${why}`);
+  throw new Failure("work_failed", `The model ${modelId} could not be deployed or undeployed: ${why}`);
 }

@@ -16,15 +16,15 @@ interface Options {
 export function register(program: Command): void {
   const install = program
     .command("install")
-    .description("make this program a service of the machine: user, data folder, settings, systemd unit")
-    .option("--user <name>", `the system user that it runs as; otherwise ${defaults.user}`)
-    .option("--data <folder>", `everything that it keeps; otherwise ${defaults.data}`)
-    .option("--prefix <folder>", "the program goes to lib/plumbline in it, a link to bin", defaults.prefix)
-    .option("--dry-run", "print what would be done, with the content of every file, and change nothing")
+    .description("install this program as a service of the machine: user, data folder, settings, systemd unit")
+    .option("--user <name>", `the system user that it runs as (default: ${defaults.user})`)
+    .option("--data <folder>", `the data folder (default: ${defaults.data})`)
+    .option("--prefix <folder>", "the program is put into its lib/plumbline, with a link in its bin", defaults.prefix)
+    .option("--dry-run", "print what would be done, with the content of every file, but change nothing")
     .addHelpText(
       "after",
       `
-Only root may install. A second time it changes only what differs from what it would write; the settings stay as they are.`,
+Only root may install. A second installation changes only what differs; the settings are kept.`,
     );
   answers<Options>(install, async ({ user, data, prefix, dryRun = false }) => {
     if (!dryRun) requireRoot();
@@ -36,8 +36,8 @@ Only root may install. A second time it changes only what differs from what it w
     const { user: who, data: where } = plan.installed;
     const asUser = `runuser -u ${who} -- env PLUMBLINE_DATA=${where} ${at.command}`;
     const next = [
-      ...(plan.starts ? [] : [`systemd does not run here. Have it started like this: ${asUser} serve`]),
-      `The first key: ${asUser} key create --user NAME`,
+      ...(plan.starts ? [] : [`systemd does not run here. Have this command started automatically: ${asUser} serve`]),
+      `To create the first key: ${asUser} key create --user NAME`,
     ];
     const end = changed ? `plumbline ${plan.version} ${dryRun ? "would be" : "is"} installed` : "Nothing to do";
     return {

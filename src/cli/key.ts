@@ -24,15 +24,18 @@ export function register(program: Command): void {
 
   const create = key
     .command("create")
-    .description("make a key and print it; it is never shown again")
-    .requiredOption("--user <name>", "whom it belongs to; made where there is no such user yet")
-    .option("--name <text>", "what it is for")
-    .option("--save", "keep it in ~/.config/plumbline/key too, for this command line to ask with")
-    .option("--scopes <list>", `what it may do, by comma: ${scopes.join(", ")}; otherwise all but admin`)
-    .option("--expires <when>", "a time such as 2027-01-31T00:00:00Z, or days from now such as 90d")
-    .option("--requests-per-minute <n>", "most requests a minute")
-    .option("--tokens-per-minute <n>", "most tokens a minute")
-    .option("--tokens-per-day <n>", "most tokens a day (UTC)");
+    .description("create a key and print it; it is never shown again")
+    .requiredOption("--user <name>", "the user that the key belongs to; created if it does not exist yet")
+    .option("--name <text>", "what the key is for")
+    .option("--save", "also store the key in ~/.config/plumbline/key, for this command line to use")
+    .option(
+      "--scopes <list>",
+      `what the key may do, separated by commas: ${scopes.join(", ")} (default: all but admin)`,
+    )
+    .option("--expires <when>", "a time such as 2027-01-31T00:00:00Z, or a number of days from now such as 90d")
+    .option("--requests-per-minute <n>", "maximum requests a minute")
+    .option("--tokens-per-minute <n>", "maximum tokens a minute")
+    .option("--tokens-per-day <n>", "maximum tokens a day (UTC)");
   answers<CreateOptions>(create, async (options) => {
     if (options.save) await refuseSecondKey();
     const made = (await admin("key.create", settingsOf(options))) as NewKey;
@@ -40,7 +43,7 @@ export function register(program: Command): void {
     return { json: { ...made, ...(options.save ? { saved: keyFile() } : {}) }, text: made.key };
   });
 
-  const list = key.command("ls").description("list keys, by what they begin with");
+  const list = key.command("ls").description("list keys, by their first characters");
   answers(list, async () => {
     const keys = (await admin("key.list")) as KeyRecord[];
     const rows = keys.map((one) => [
@@ -60,9 +63,9 @@ export function register(program: Command): void {
 
   const rotate = key
     .command("rotate")
-    .description("give a key a new secret and print it; the old one opens for a while")
-    .argument("<id>", "its id, from key ls")
-    .option("--grace <seconds>", "how long the old one opens; otherwise an hour");
+    .description("give a key a new secret and print it; the old secret works until the grace period ends")
+    .argument("<id>", "the key's id, from key ls")
+    .option("--grace <seconds>", "how long the old secret works (default: an hour)");
   answers<{ grace?: string }>(rotate, async ({ grace }, id) => {
     const seconds = grace === undefined ? {} : { grace_seconds: whole("--grace", grace) };
     const made = (await admin("key.rotate", { id, ...seconds })) as NewKey;
@@ -72,7 +75,7 @@ export function register(program: Command): void {
   const revoke = key
     .command("revoke")
     .description("revoke a key; the next request with it is refused")
-    .argument("<id>", "its id, from key ls");
+    .argument("<id>", "the key's id, from key ls");
   answers(revoke, async (_, id) => {
     await admin("key.revoke", { id });
     return { json: { id, revoked: true }, text: `${id} is revoked` };

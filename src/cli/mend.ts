@@ -84,7 +84,7 @@ export async function mend(data: string): Promise<string[]> {
   const did: string[] = [];
   for (const path of await openToOthers(data)) {
     await chmod(path, path === data ? 0o700 : 0o600);
-    did.push(`${path} is the owner's alone now`);
+    did.push(`${path} is now accessible to its owner only`);
   }
   const removed = await whileNobodyServes(data, async () => {
     const leftovers = await leftoversIn(data);
@@ -98,9 +98,9 @@ export async function mend(data: string): Promise<string[]> {
     }
     if (indexes.length > 0) makeMissingIndexes(places(data).database);
     return [
-      ...leftovers.map((path) => `${path} was left by a crash, and is removed`),
-      ...folders.map((folder) => `${folder} was missing, and is made`),
-      ...indexes.map((index) => `The database's index ${index} was missing, and is made`),
+      ...leftovers.map((path) => `${path} was left by a crash, and was removed`),
+      ...folders.map((folder) => `${folder} was missing, and was created`),
+      ...indexes.map((index) => `The database's index ${index} was missing, and was created`),
     ];
   });
   return [...did, ...(removed ?? [])];

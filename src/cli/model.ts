@@ -19,12 +19,12 @@ export function register(program: Command): void {
   const take = model
     .command("import")
     .description(
-      "take a GGUF file, or a sentence-transformers folder of BERT shape, in as a base model, after checking it",
+      "import a GGUF file, or a sentence-transformers folder of BERT shape, as a base model, after checking it",
     )
     .argument("<path>", "the file or folder, or hf://organisation/name[/file.gguf] on the configured mirror")
-    .option("--name <name>", "what to call it; otherwise what the file calls itself")
-    .option("--sha256 <hex>", "refuse the file, or the folder's model.safetensors, unless this is its SHA-256")
-    .option("--link", "refer to the file where it lies instead of copying it; it must not be changed afterwards");
+    .option("--name <name>", "name of the model (default: the name in the file)")
+    .option("--sha256 <hex>", "refuse the file, or the folder's model.safetensors, unless it has this SHA-256")
+    .option("--link", "use the file where it is instead of copying it; it must not be changed afterwards");
   answers<{ name?: string; sha256?: string; link?: boolean }>(take, async ({ link, ...stated }, given = "") => {
     const path = given.startsWith("hf://") ? given : resolve(given);
     const source = { path, mode: link ? "link" : "copy", ...stated };
@@ -65,29 +65,29 @@ export function register(program: Command): void {
 
   const remove = model
     .command("rm")
-    .description("remove a base model that nothing was made from")
-    .argument("<id>", "its id or name, from model ls");
+    .description("remove a base model from which no model was made")
+    .argument("<id>", "the model's id or name, from model ls");
   answers(remove, async (_, id) => {
     await admin("model.remove", { id });
-    return { json: { id, removed: true }, text: `${id} is removed` };
+    return { json: { id, removed: true }, text: `${id} was removed` };
   });
 
   const give = model
     .command("export")
-    .description("write an aligned model for use elsewhere: nothing is ever overwritten")
-    .argument("<model>", "its id, model_… or alignment-…")
-    .requiredOption("--out <path>", "the file to make; for peft, the folder")
+    .description("export an aligned model for use elsewhere; nothing is ever overwritten")
+    .argument("<model>", "the model's id, model_… or alignment-…")
+    .requiredOption("--out <path>", "the file to create; for peft, the folder")
     .addOption(
       new Option(
         "--format <format>",
-        "gguf: the adapter for llama.cpp; peft: for PEFT and vLLM; merged: the whole model",
+        "gguf: the adapter for llama.cpp; peft: the adapter for PEFT and vLLM; merged: the whole model",
       )
         .choices(exportFormats)
         .makeOptionMandatory(),
     )
     // f16 rounds eight times finer than bfloat16; values that it cannot hold are refused.
     .addOption(
-      new Option("--weights <type>", "how a merged model stores what the adapter changes")
+      new Option("--weights <type>", "storage type of the weights that the adapter changes, in a merged model")
         .choices(mergedWeightTypes)
         .default("f16"),
     );

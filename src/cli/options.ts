@@ -4,12 +4,12 @@ import { Failure } from "../base/errors.ts";
 
 /** Reads a whole number. `option` names it in the message. Throws usage. */
 export function whole(option: string, text: string): number {
-  if (!/^\d{1,15}$/.test(text)) throw new Failure("usage", `${option} takes a whole number`);
+  if (!/^\d{1,15}$/.test(text)) throw new Failure("usage", `${option} needs a whole number`);
   return Number(text);
 }
 
 export function number(option: string, text: string): number {
-  if (!/^-?\d+(\.\d+)?$/.test(text)) throw new Failure("usage", `${option} takes a number`);
+  if (!/^-?\d+(\.\d+)?$/.test(text)) throw new Failure("usage", `${option} needs a number`);
   return Number(text);
 }
 
@@ -47,8 +47,8 @@ export interface Page {
 /** Adds the options for a list, which the API returns in pages. */
 export const paged = (command: Command): Command =>
   command
-    .option("--limit <n>", "most rows, 100 at most; otherwise 10")
-    .option("--offset <n>", "rows to pass over, the newest first");
+    .option("--limit <n>", "maximum number of rows, up to 100 (default: 10)")
+    .option("--offset <n>", "number of rows to skip, newest first");
 
 export const pageOf = ({ limit, offset }: Page): { limit: number | undefined; offset: number | undefined } => ({
   limit: optional(whole, "--limit", limit),

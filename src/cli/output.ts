@@ -25,23 +25,21 @@ export function answers<O extends object, Words extends unknown[] = string[]>(
   command: Command,
   act: (options: O & { json?: boolean }, ...words: Words) => Promise<Answer>,
 ): Command {
-  return command
-    .option("--json", "answer with one JSON object on standard output")
-    .action(async (...given: unknown[]) => {
-      // commander hands over the arguments, then the options, then the command.
-      const options = given.at(-2) as O & { json?: boolean };
-      const words = given.slice(0, -2) as Words;
-      try {
-        const answer = await act(options, ...words);
-        if (options.json) print(JSON.stringify(answer.json));
-        else if (answer.content !== undefined && !process.stdout.isTTY) process.stdout.write(answer.content);
-        else if (answer.text !== "") print(answer.text);
-        process.exitCode = exitCodes[answer.exit ?? "ok"].code;
-        await answer.after?.();
-      } catch (error) {
-        speakFailure(error, options.json === true);
-      }
-    });
+  return command.option("--json", "print one JSON object on standard output").action(async (...given: unknown[]) => {
+    // commander hands over the arguments, then the options, then the command.
+    const options = given.at(-2) as O & { json?: boolean };
+    const words = given.slice(0, -2) as Words;
+    try {
+      const answer = await act(options, ...words);
+      if (options.json) print(JSON.stringify(answer.json));
+      else if (answer.content !== undefined && !process.stdout.isTTY) process.stdout.write(answer.content);
+      else if (answer.text !== "") print(answer.text);
+      process.exitCode = exitCodes[answer.exit ?? "ok"].code;
+      await answer.after?.();
+    } catch (error) {
+      speakFailure(error, options.json === true);
+    }
+  });
 }
 
 /** Prints lines with control characters escaped, so that names given by users cannot control the terminal. */

@@ -112,7 +112,7 @@ const elsewhere = [
 
 /** `size`: number of beers, and of people; at most 50, because there are no more names. Throws RangeError. */
 export function priorMaterial(seed: number, size: number): PriorMaterial {
-  if (size > 50) throw new RangeError("There are names for 50 beers and people at most");
+  if (size > 50) throw new RangeError("There are only names for 50 beers and people");
   const next = seeded(seed);
   const pick = <T>(items: readonly T[]): T => items[Math.floor(next() * items.length)]!;
   const whole = (least: number, most: number): number => least + Math.floor(next() * (most - least + 1));

@@ -11,14 +11,14 @@ import { table } from "./output.ts";
 export function register(program: Command): void {
   const report = program
     .command("report")
-    .description("what a finished alignment learned, what it lost, what it cost, and what would help most")
-    .argument("<id>", "its id, alignment_…")
-    .option("--html <file>", "write the whole report there, as a page");
+    .description("show what a finished alignment learned, what it lost, what it cost, and what would help most")
+    .argument("<id>", "the alignment's id, alignment_…")
+    .option("--html <file>", "write the whole report to this file, as a web page");
   asks<{ html?: string }>(report, async (client, { html }, id) => {
     const params = { alignment_id: id };
     const status = await client.api["alignments.status"]({ params });
     if (status.report == null)
-      throw new Failure("not_found", `The alignment is ${status.status}, and has no report yet`);
+      throw new Failure("not_found", `The alignment is ${status.status} and has no report yet`);
     const { verdict = null, report: figures } = status;
     if (html === undefined) return { json: { ...params, verdict, report: figures }, text: reportText(status) };
     const path = resolve(html);
@@ -37,11 +37,11 @@ function reportText(status: AlignmentStatus): string {
     one.name,
     one.base.toFixed(2),
     one.aligned.toFixed(2),
-    one.beyond_chance ? "beyond chance" : "by chance",
+    one.beyond_chance ? "more than chance explains" : "chance may explain it",
   ]);
   return [
     statusText(status),
     ...(metrics.length > 0 ? ["", table([["metric", "value"], ...metrics])] : []),
-    ...(fell.length > 0 ? ["", table([["does worse in", "base", "aligned", ""], ...fell])] : []),
+    ...(fell.length > 0 ? ["", table([["worse in", "base", "aligned", ""], ...fell])] : []),
   ].join("\n");
 }

@@ -8,14 +8,14 @@ import { showBytes, startProgress } from "./progress.ts";
 export function register(program: Command): void {
   const command = program
     .command("restore")
-    .description("make a data folder of a backup; nothing is ever overwritten")
-    .argument("<backup>", "the folder or file that `plumbline backup` made")
-    .option("--to <folder>", "an empty folder, or none yet; otherwise PLUMBLINE_DATA")
+    .description("restore a backup into a data folder; nothing is ever overwritten")
+    .argument("<backup>", "the folder or file made by `plumbline backup`")
+    .option("--to <folder>", "an empty or new folder (default: PLUMBLINE_DATA)")
     .addHelpText(
       "after",
       `
-Every file is checked as it is written. Where it was cut off the same command goes on, and no appliance starts on the folder before
-it is whole. Work that was under way is taken up again by the next \`plumbline serve\`.`,
+Every file is checked as it is written. If the command is interrupted, run it again to continue. No appliance starts on the folder
+before it is complete. The next \`plumbline serve\` resumes the work that was in progress.`,
     );
   answers<{ to?: string }>(command, async ({ to }, path = "") => {
     const data = to === undefined ? readConfig().data : resolve(to);
@@ -28,7 +28,7 @@ it is whole. Work that was under way is taken up again by the next \`plumbline s
       const { created_at } = backup.manifest;
       return {
         json: { data, created_at, ...report },
-        text: `${data} is as of ${created_at}: ${report.files} files, ${bytesText(report.bytes)}`,
+        text: `${data} is restored as of ${created_at}: ${report.files} files, ${bytesText(report.bytes)}`,
       };
     } finally {
       progress.end();

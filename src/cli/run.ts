@@ -35,7 +35,7 @@ const evaluationSeats = 8;
 export function register(program: Command): void {
   program
     .command("run", { hidden: true })
-    .description("work on one alignment's run folder; started by serve, which holds its standard input")
+    .description("run one alignment in its run folder; started by serve, which keeps its standard input open")
     .argument("<folder>", "the run folder")
     .action(async (folder: string) => {
       try {

@@ -24,7 +24,7 @@ export function register(program: Command): void {
     .command("serve")
     .description("serve the API until SIGTERM or Ctrl-C")
     .option("--attached", "also end when standard input closes")
-    .option("--json", "print the address and what else is known at the start as one JSON line")
+    .option("--json", "print the address and other facts known at the start as one JSON line")
     .action(async (options: Options) => {
       try {
         await serve(options);
@@ -44,7 +44,7 @@ async function serve(options: Options): Promise<void> {
   try {
     const address = await listen(house, config);
     await sayHello(address, house.claimLink(), config, options);
-    note(`plumbline: ${await ending.told}; finishing what is under way`);
+    note(`plumbline: ${await ending.told}; finishing requests in progress`);
   } finally {
     ending.force();
     await house.close();
@@ -92,8 +92,8 @@ async function sayHello(address: string, claim: string | null, config: Config, o
   if (options.json) print(JSON.stringify({ version, address, claim, data: config.data, pid: process.pid }));
   const next =
     claim === null
-      ? `the API is at ${address}/docs; keys come from ${ownCommand} key create --user NAME`
-      : `open ${claim} in a browser on this machine: it makes the first key, and says what comes next`;
+      ? `the API is described at ${address}/docs; create keys with ${ownCommand} key create --user NAME`
+      : `open ${claim} in a browser on this machine: it creates the first key and shows the next steps`;
   const gpus = await findGpus();
   const gpu =
     "why" in gpus

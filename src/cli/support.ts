@@ -10,14 +10,15 @@ import { answers, bytesText } from "./output.ts";
 export function register(program: Command): void {
   const command = program
     .command("support")
-    .description("write a file for whoever helps you: versions, settings, checks, counts, jobs and runs; no content")
-    .argument("[file]", "where to write it; otherwise plumbline-support-<date>.json in this folder")
-    .option("--log <file>", "add the last lines of a log, such as `journalctl -u plumbline -o cat` gives it")
+    .description("write a file for support: versions, settings, checks, counts, jobs and runs, but no content")
+    .argument("[file]", "where to write it (default: plumbline-support-<date>.json in this folder)")
+    .option("--log <file>", "add the last lines of a log, as printed by `journalctl -u plumbline -o cat`")
     .addHelpText(
       "after",
       `
-It has no text of documents, questions or answers, no name of a file, a model or a person, no key, no address and no path of this
-machine. Of settings it shows numbers and choices, and whether anything else is set. It is JSON: read it before you send it.`,
+The file contains no text of documents, questions or answers, no names of files, models or people, no keys, no addresses and no paths
+of this machine. For settings it shows numbers and choices, and whether any other setting is set. It is JSON: read it before you send
+it.`,
     );
   answers<{ log?: string }>(command, async ({ log }, file) => {
     const { collect } = await import("./support/collect.ts");
@@ -37,7 +38,7 @@ machine. Of settings it shows numbers and choices, and whether anything else is 
 /** Writes a file that only its owner may read. Throws usage if it exists already or cannot be written. */
 async function writeNew(path: string, content: string): Promise<void> {
   const file = await open(path, "wx", 0o600).catch((error) => {
-    if (isErrno(error, "EEXIST")) throw new Failure("usage", `${path} is there already`);
+    if (isErrno(error, "EEXIST")) throw new Failure("usage", `${path} already exists`);
     if (isErrno(error, "ENOENT", "ENOTDIR", "EACCES", "EROFS"))
       throw new Failure("usage", `${path} cannot be written: ${(error as NodeJS.ErrnoException).code}`);
     throw error;

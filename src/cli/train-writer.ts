@@ -39,13 +39,13 @@ export function register(program: Command): void {
     program
       .command("train-writer", { hidden: true })
       .description("train the writer of questions for the starter model")
-      .option("--languages <list>", "of the material, ISO 639-1", "en")
-      .option("--epochs <number>", "times over all passages", "2")
-      .option("--rank <number>", "of the adapter", "12")
+      .option("--languages <list>", "language of the material (ISO 639-1)", "en")
+      .option("--epochs <number>", "passes over all passages", "2")
+      .option("--rank <number>", "rank of the adapter", "12")
       .option("--rate <number>", "peak learning rate", "0.0015")
-      .option("--passages <number>", "of one step", "1")
-      .option("--seed <number>", "of the order", "1")
-      .option("--out <folder>", "where to put it", folder),
+      .option("--passages <number>", "passages per step", "1")
+      .option("--seed <number>", "seed of the order", "1")
+      .option("--out <folder>", "folder for the result", folder),
     trainWriter,
   );
 }
@@ -232,7 +232,7 @@ async function train(
     }
     if (step + 1 === steps || (step + 1) % perEpoch === 0) {
       heldLoss = await lossOf(trainer, held, (lesson) => piecesOf(rowsOf(lesson)));
-      note(`step ${step + 1}: ${heldLoss.toFixed(3)} nats a token on passages that are never trained`);
+      note(`step ${step + 1}: ${heldLoss.toFixed(3)} nats a token on passages that are never trained on`);
     }
   }
   return { steps, loss, held_out_loss: heldLoss };

@@ -14,14 +14,14 @@ interface Options {
 export function register(program: Command): void {
   const command = program
     .command("try")
-    .description("align a model of the served appliance to a fictional company's documents, and keep it to talk to")
+    .description("align a model of the running appliance to a fictional company's documents, and keep it to chat with")
     .addOption(workflowOption())
     .addHelpText(
       "after",
       `
-It does what you would do with documents of your own, over the API and with your key: uploads them and a benchmark, aligns the smallest
-base model, deploys the result and asks it. Interrupt it with Ctrl-C: what is under way goes on, and the same command takes it up
-again within a day.`,
+It does what you would do with your own documents, over the API and with your key: it uploads documents and a benchmark, aligns the
+smallest base model, deploys the result and asks it questions. Ctrl-C interrupts only the command: the work continues, and within a
+day the same command picks it up again.`,
     );
   asks<Options>(command, async (client, { workflow }) => {
     const material = await readMaterial();
@@ -29,9 +29,9 @@ again within a day.`,
       drive(client, material, workflow, { progress, signal }),
     );
     const next = [
-      `Talk to it:    ${ownCommand} chat ${report.model_id}`,
+      `Chat with it:  ${ownCommand} chat ${report.model_id}`,
       `What it cost:  ${ownCommand} report ${report.alignment_id}`,
-      `With documents of your own: ${ownCommand} document add FILE…, then as the README says`,
+      `With your own documents: ${ownCommand} document add FILE…, then as the README describes`,
     ];
     return { json: report, text: `${textOf(report)}\n\n${next.join("\n")}` };
   });

@@ -7,8 +7,8 @@ export function register(program: Command): void {
   const undeploy = program
     .command("undeploy")
     .description("take an aligned model out of service; running answers finish first")
-    .argument("<model>", "its id, model_… or alignment-…")
-    .option("--detach", "do not wait for its end");
+    .argument("<model>", "the model's id, model_… or alignment-…")
+    .option("--detach", "do not wait until it ends");
   asks<{ detach?: boolean }>(undeploy, async (client, { detach }, id) => {
     const begun = await client.api["models.undeploy"]({ params: { model_id: id } });
     if (detach) return { json: begun, text: `${begun.model_id} is ${begun.status}` };

@@ -15,10 +15,10 @@ interface Options {
 export function register(program: Command): void {
   const uninstall = program
     .command("uninstall")
-    .description("remove the service and the program; the data and the settings stay unless --purge is given")
+    .description("remove the service and the program; the data and the settings are kept unless --purge is given")
     .option("--prefix <folder>", "where it was installed", defaults.prefix)
-    .option("--purge", "remove the data, its backup of the last upgrade, the settings and the user as well, for good")
-    .option("--dry-run", "print what would be done, and change nothing");
+    .option("--purge", "also remove the data, its backup of the last upgrade, the settings and the user, permanently")
+    .option("--dry-run", "print what would be done, but change nothing");
   answers<Options>(uninstall, async ({ prefix, purge = false, dryRun = false }) => {
     if (!dryRun) requireRoot();
     const { version, installed, steps: planned } = await planUninstall(layout(prefix), { purge });
@@ -26,7 +26,7 @@ export function register(program: Command): void {
     const steps = await runSteps(planned, { dryRun });
     const { data, environment } = installed;
     const kept = purge ? [] : [data, environment];
-    const end = purge ? [] : [`The data in ${data} and the settings in ${environment} stay`];
+    const end = purge ? [] : [`The data in ${data} and the settings in ${environment} are kept`];
     return {
       json: { version, dry_run: dryRun, steps, kept },
       text: [...steps.map(lineOf), ...end].join("\n"),

@@ -18,27 +18,30 @@ interface Options {
 export function register(program: Command): void {
   const upgrade = program
     .command("upgrade")
-    .description("replace the installed version by a newer program; on any failure the old one comes back by itself")
-    .argument("[file]", "the newer program; not with --resume and --undo")
+    .description(
+      "replace the installed version with a newer program; if anything fails, the old version returns automatically",
+    )
+    .argument("[file]", "the newer program; not with --resume or --undo")
     .option("--prefix <folder>", "where it is installed", defaults.prefix)
-    .option("--backup <folder>", "where the backup goes; otherwise beside the data folder, *.before-upgrade")
-    .option("--timeout <seconds>", "how long a version may take until it answers", "300")
-    .option("--resume", "go on with an upgrade that was cut off, from where it was")
-    .option("--undo", "put the old version back after an upgrade that was cut off")
+    .option("--backup <folder>", "where to put the backup (default: beside the data folder, *.before-upgrade)")
+    .option("--timeout <seconds>", "how long a version may take before it answers", "300")
+    .option("--resume", "continue an upgrade that was cut off, from where it stopped")
+    .option("--undo", "return to the old version after an upgrade that was cut off")
     .addHelpText(
       "after",
       `
-A backup is made while it serves. Then the service is stopped, the new version started, and waited for until it answers and finds the
-data in order. Alignments under way are interrupted, and go on from their last checkpoint. If the new version changed the database
-and fails, the database comes back as it was when the old version stopped. What was cut off by a kill or a power cut is undone by
-systemd before the service starts; without systemd no appliance starts on the data until --resume or --undo was run.`,
+The appliance keeps serving while a backup is made. Then the service is stopped, and the new version is started and must answer and
+find the data in order. Running alignments are interrupted, and continue later from their last checkpoint. If the new version changed
+the database and fails, the database is restored to its state when the old version stopped. If the upgrade is cut off by a kill or a
+power cut, systemd undoes it before it starts the service; without systemd, no appliance starts on the data until you run --resume or
+--undo.`,
     );
   answers<Options, [string | undefined]>(upgrade, act);
 }
 
 async function act({ json, prefix, backup, timeout, resume, undo }: Options, file?: string): Promise<Answer> {
   if ([file !== undefined, resume === true, undo === true].filter(Boolean).length !== 1)
-    throw new Failure("usage", "upgrade takes either the file of a newer program, or --resume, or --undo");
+    throw new Failure("usage", "upgrade needs either the file of a newer program, --resume or --undo");
   const { beginUpgrade, resumeUpgrade, undoUpgrade } = await import("./installation/upgrade.ts");
   const options = {
     prefix: layout(prefix),
@@ -52,8 +55,8 @@ async function act({ json, prefix, backup, timeout, resume, undo }: Options, fil
       : await beginUpgrade(resolve(file!), backup === undefined ? undefined : resolve(backup), options);
   const { from, to, outcome } = report;
   const text = {
-    upgraded: `Version ${to} runs in place of ${from}; the backup is in ${report.backup}`,
-    undone: `Version ${from} is back`,
+    upgraded: `Version ${to} runs instead of ${from}; the backup is in ${report.backup}`,
+    undone: `Version ${from} is installed again`,
     "nothing to do": "There is no upgrade to undo",
   }[outcome];
   return { json: report, text };

@@ -59,7 +59,7 @@ export async function createProgram(asked?: string): Promise<Command> {
     .showHelpAfterError(false)
     .addHelpText(
       "afterAll",
-      `\n${exitHelp}\n\nSettings: ${join(installation, "config/plumbline.env")} lists every one with its default.`,
+      `\n${exitHelp}\n\nSettings: ${join(installation, "config/plumbline.env")} lists all settings with their defaults.`,
     );
   const load = asked !== undefined && Object.hasOwn(verbs, asked) ? [verbs[asked]!] : Object.values(verbs);
   for (const one of load) (await one()).register(program, createProgram);

@@ -11,14 +11,14 @@ import { startProgress } from "./progress.ts";
 export function register(program: Command): void {
   const command = program
     .command("verify")
-    .description("check a backup, or a data folder that may be served from: the database, and each file's hash")
-    .argument("[path]", "a backup, or a data folder; otherwise PLUMBLINE_DATA")
-    .option("--quick", "of a data folder: check the database and that each file is there, but read no files")
+    .description("check a backup, or a data folder even while it is served: the database, and each file's hash")
+    .argument("[path]", "a backup or a data folder (default: PLUMBLINE_DATA)")
+    .option("--quick", "for a data folder: check the database and that each file exists, but read no files")
     .addHelpText(
       "after",
       `
-What is missing or not as it was stored is told, and the exit status is 1. Files that nothing names are told too, and are no error: an
-upload under way has some, and the next start clears what a crash left.`,
+Missing or changed files are listed, and the exit status is 1. Files that no row names are listed too, but are not errors: an upload
+in progress has such files, and the next start removes those that a crash left.`,
     );
   answers<{ quick?: boolean }>(command, async ({ quick = false }, path) => {
     const place = path === undefined ? readConfig().data : resolve(path);
@@ -28,9 +28,9 @@ upload under way has some, and the next start clears what a crash left.`,
       const { kind, ...report } = await check(place, tell, quick);
       const ok = report.problems.length === 0;
       const lines = [
-        `${place}: ${ok ? "sound" : "not sound"}, a ${kind === "data" ? "data folder" : "backup"} of a database and ${report.files} files`,
+        `${place}: ${ok ? "no problems" : "problems found"}, a ${kind === "data" ? "data folder" : "backup"} of a database and ${report.files} files`,
         ...report.problems.map((problem) => `  wrong  ${problem}`),
-        ...report.others.map((other) => `  other  ${other} belongs to nothing`),
+        ...report.others.map((other) => `  other  ${other} is not named by any row`),
       ];
       return { json: { path: place, kind, ok, ...report }, text: lines.join("\n"), exit: ok ? "ok" : "failure" };
     } finally {
@@ -45,7 +45,7 @@ async function check(place: string, tell: (done: number, total: number) => void,
   const backups = await import("../domain/backups/index.ts");
   const isData = await stat(places(place).database).catch(() => null);
   if (isData) return { kind: "data", ...(await backups.verifyData(place, tell, { quick })) };
-  if (quick) throw new Failure("usage", "--quick is for a data folder; of a backup every hash is checked");
+  if (quick) throw new Failure("usage", "--quick is only for a data folder; for a backup every hash is checked");
   const backup = await backups.openBackup(place);
   try {
     return { kind: "backup", ...(await backups.verifyBackup(backup, tell)) };

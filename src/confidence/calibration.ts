@@ -129,12 +129,12 @@ export function readCalibration(stored: StoredCalibration): Calibration {
   if (stored.format === 3) return stored;
   if (stored.format === 1) return { ...stored, format: 3, support: null };
   if (stored.format !== 2)
-    throw new RangeError(`format: a calibration of format ${(stored as { format: unknown }).format} is not known here`);
+    throw new RangeError(`format: calibrations of format ${(stored as { format: unknown }).format} are not supported`);
   const { supported, support: _, ...rest } = stored;
   const read: Calibration = { ...rest, format: 3, support: null };
   if (supported === null) return read;
   const { family, is_own_family: isOwnFamily, model } = stored.prior;
-  const reason = `Calibrated by an earlier version on features that are made no more; ${priorText(family, isOwnFamily)}`;
+  const reason = `Calibrated by an earlier version with features that no longer exist; ${priorText(family, isOwnFamily)}`;
   return { ...read, calibrated: false, reason, model };
 }
 
@@ -216,18 +216,18 @@ export function fitCalibration(input: CalibrationInput): Calibration {
 }
 
 const priorText = (family: string, isOwnFamily: boolean): string =>
-  `the prior of ${family}${isOwnFamily ? "" : ", another family of models,"} serves`;
+  `the prior of ${family}${isOwnFamily ? "" : ", another model family,"} is used`;
 
 function reasonNotToFit(answers: readonly LabelledAnswer[]): string | null {
   if (answers.length === 0) return "No benchmark";
   const worth = worthOf(answers);
   if (worth < leastLabels) {
-    const alike = worth < answers.length ? `, which are worth ${worth} that stand alone,` : "";
-    return `${answers.length} graded answers${alike} are too few to calibrate on, ${leastLabels} are needed`;
+    const alike = worth < answers.length ? `, which count as ${worth} independent ones,` : "";
+    return `${answers.length} graded answers${alike} are too few for a calibration; ${leastLabels} are needed`;
   }
   const right = answers.filter((answer) => answer.correct).length;
   if (Math.min(right, answers.length - right) < leastOfEachKind)
-    return `${right} of ${answers.length} graded answers are right: at least ${leastOfEachKind} of each kind are needed`;
+    return `${right} of ${answers.length} graded answers are correct; at least ${leastOfEachKind} correct and ${leastOfEachKind} wrong answers are needed`;
   return null;
 }
 
@@ -371,7 +371,7 @@ export function scoreConfidence(
 export function voidReason(calibration: Calibration, now: Partial<ConfidenceIdentity>): string | null {
   const keys = Object.keys(now) as (keyof ConfidenceIdentity)[];
   const changed = keys.filter((key) => calibration.identity[key] !== now[key]);
-  return changed.length === 0 ? null : `Calibrated on another ${changed.join(", ")}`;
+  return changed.length === 0 ? null : `Calibrated with another ${changed.join(", ")}`;
 }
 
 /**
@@ -402,7 +402,7 @@ export function probability(
 ): number {
   const row = model.features.map((name) => {
     const at = featureNames.indexOf(name);
-    if (at < 0) throw new RangeError(`The calibrator wants feature ${name}, which is not made here`);
+    if (at < 0) throw new RangeError(`The calibrator needs the feature ${name}, which is not computed here`);
     return features[at]!;
   });
   const margin = marginOf(model, row);

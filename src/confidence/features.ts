@@ -52,7 +52,7 @@ export function createFeatures(): FeatureAccumulator {
     },
     values: (finishReason) => {
       const n = logprobs.length;
-      if (n === 0) throw new RangeError("An answer of no tokens has no features");
+      if (n === 0) throw new RangeError("An answer without tokens has no features");
       const sorted = logprobs.toSorted((a, b) => a - b);
       return [
         sum(logprobs),

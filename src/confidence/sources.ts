@@ -58,7 +58,7 @@ export function sourceReference(passages: readonly SourcePassage[]): SourceRefer
 
 /** Throws RangeError for a format that is not known here. */
 export function sourceSpace({ format, documents, passages }: SourceReference): SourceSpace {
-  if (format !== 1) throw new RangeError(`format: sources of format ${format} are not known here`);
+  if (format !== 1) throw new RangeError(`format: sources of format ${format} are not supported`);
   const space = passageSpace(passages.map(({ words }) => words));
   const places = passages.map(({ document, start, end }) => ({ document: documents[document]!, start, end }));
   return {

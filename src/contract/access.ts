@@ -6,7 +6,7 @@ const limit = { type: ["integer", "null"], minimum: 1, maximum: 1_000_000_000_00
 const limits = {
   requests_per_minute: limit,
   tokens_per_minute: limit,
-  tokens_per_day: { ...limit, description: "A day of UTC." },
+  tokens_per_day: { ...limit, description: "Counted per UTC day." },
 } as const;
 const date = "^\\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\\d|3[01])";
 const scopeList = {
@@ -21,9 +21,12 @@ export const keySettings = {
   type: "object",
   additionalProperties: false,
   properties: {
-    user: { ...userName, description: "Whom it belongs to; another than yourself only with the scope admin." },
-    name: { ...name, minLength: 0, default: "", description: "What it is for." },
-    scopes: { ...scopeList, description: "Default: those of the key that asks; where it has admin, all but admin." },
+    user: {
+      ...userName,
+      description: "The user that the key belongs to. A user other than yourself requires the scope admin.",
+    },
+    name: { ...name, minLength: 0, default: "", description: "What the key is for." },
+    scopes: { ...scopeList, description: "Default: the scopes of the key that makes the request, without admin." },
     expires_at: {
       type: ["string", "null"],
       pattern: `${date}T([01]\\d|2[0-3]):[0-5]\\d:[0-5]\\d(\\.\\d{1,3})?Z$`,
@@ -36,7 +39,7 @@ export const keySettings = {
 
 const keyProperties = {
   id: { ...id, examples: ["key_0s6d4f8g2h5j9k1m7n3b6v0c"] },
-  prefix: { type: "string", description: "What the key begins with." },
+  prefix: { type: "string", description: "The first characters of the key." },
   user: { type: "string" },
   name: { type: "string" },
   scopes: scopeList,
@@ -44,8 +47,8 @@ const keyProperties = {
   created_at: timestamp,
   expires_at: nullableTimestamp,
   revoked_at: nullableTimestamp,
-  last_used_at: { ...nullableTimestamp, description: "Its last inference request." },
-  previous_until: { ...nullableTimestamp, description: "Until then the key before the last rotation still opens." },
+  last_used_at: { ...nullableTimestamp, description: "Time of its last inference request." },
+  previous_until: { ...nullableTimestamp, description: "Until this time the key's previous secret is still accepted." },
 } as const;
 
 export const keyRecord = {
@@ -59,14 +62,14 @@ export const newKey = {
   type: "object",
   additionalProperties: false,
   required: [...keyRecord.required, "key"],
-  properties: { ...keyProperties, key: { type: "string", description: "The whole key, shown this once." } },
+  properties: { ...keyProperties, key: { type: "string", description: "The whole key. It is shown only once." } },
 } as const;
 
 export const graceSeconds = { type: "integer", minimum: 0, maximum: 2_592_000, default: 3600 } as const;
 
 const keyId = idParam("key_id");
 const day = { type: "string", pattern: `${date}$` } as const;
-const ofUser = { ...userName, description: "Another user; asks for the scope admin." } as const;
+const ofUser = { ...userName, description: "Another user; requires the scope admin." } as const;
 
 export const access = {
   "access.claim": endpoint({
@@ -74,7 +77,7 @@ export const access = {
     path: "/claim",
     tag: "system",
     summary:
-      "Make the first key, with the token that `plumbline serve` printed; from this machine only, once, within half an hour. PLUMBLINE_HOST is listened on from then on.",
+      "Create the first key with the token that `plumbline serve` printed. Allowed once, from this machine, within half an hour. From then on the appliance also listens on PLUMBLINE_HOST.",
     open: "loopback",
     body: {
       type: "object",
@@ -90,7 +93,7 @@ export const access = {
     path: "/api/v3/keys",
     tag: "keys",
     summary:
-      "Make an API key that may no more than the one that asks. It is shown this once, so no Idempotency-Key is read here.",
+      "Create an API key, with no more rights than the key that makes the request. The key is shown only once, so Idempotency-Key is ignored here.",
     body: keySettings,
     reply: newKey,
     errors: [],
@@ -99,7 +102,7 @@ export const access = {
     method: "GET",
     path: "/api/v3/keys",
     tag: "keys",
-    summary: "Your API keys, newest first.",
+    summary: "List your API keys, newest first.",
     query: { type: "object", additionalProperties: false, properties: { user: ofUser, ...page } },
     reply: {
       type: "object",
@@ -113,7 +116,7 @@ export const access = {
     method: "GET",
     path: "/api/v3/keys/current",
     tag: "keys",
-    summary: "The key that asks: whose it is, its scopes and its limits.",
+    summary: "Get the key that makes the request: its user, scopes and limits.",
     anyScope: true,
     reply: keyRecord,
     errors: [],
@@ -122,7 +125,7 @@ export const access = {
     method: "DELETE",
     path: "/api/v3/keys/{key_id}",
     tag: "keys",
-    summary: "Revoke a key. Answers under way end; the next request with it is refused.",
+    summary: "Revoke a key. Requests in progress finish; the next request with the key is refused.",
     params: keyId,
     reply: {
       type: "object",
@@ -136,7 +139,8 @@ export const access = {
     method: "POST",
     path: "/api/v3/keys/{key_id}/rotate",
     tag: "keys",
-    summary: "Give a key a new secret; the old one opens for the grace. Id, scopes, limits and what was used stay.",
+    summary:
+      "Give a key a new secret. The old secret works until the grace period ends. Id, scopes, limits and usage stay the same.",
     params: keyId,
     body: { type: "object", additionalProperties: false, properties: { grace_seconds: graceSeconds } },
     reply: newKey,
@@ -146,13 +150,13 @@ export const access = {
     method: "GET",
     path: "/api/v3/usage",
     tag: "keys",
-    summary: "Tokens by day, model and key, newest day first. Each inference request counts once.",
+    summary: "Tokens used by day, model and key, newest day first. Each inference request counts once.",
     query: {
       type: "object",
       additionalProperties: false,
       properties: {
-        from: { ...day, description: "First day, UTC." },
-        to: { ...day, description: "Last day, UTC." },
+        from: { ...day, description: "First day (UTC)." },
+        to: { ...day, description: "Last day (UTC)." },
         user: ofUser,
         ...page,
       },
@@ -187,7 +191,7 @@ export const access = {
     method: "GET",
     path: "/api/v3/users",
     tag: "administration",
-    summary: "Everybody who has or had a key. Making a key for a new name makes the user.",
+    summary: "List all users who have or had a key. Creating a key for a new name creates the user.",
     query: pageQuery,
     reply: {
       type: "object",
@@ -211,7 +215,7 @@ export const access = {
     method: "GET",
     path: "/api/v3/audit",
     tag: "administration",
-    summary: "Administrative acts, newest first: who did what to what.",
+    summary: "List administrative actions, newest first: who did what to what.",
     query: pageQuery,
     reply: {
       type: "object",
@@ -227,7 +231,10 @@ export const access = {
             properties: {
               seq: { type: "integer" },
               at: timestamp,
-              actor: { type: "string", description: "A user; `(console)` is whoever sat at the machine." },
+              actor: {
+                type: "string",
+                description: "A user, or `(console)` for someone working on the machine itself.",
+              },
               key_id: { type: ["string", "null"] },
               act: { type: "string" },
               subject: { type: "string" },

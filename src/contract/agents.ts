@@ -8,7 +8,7 @@ export const agentStatuses = ["ACTIVE", "INACTIVE"] as const;
 
 const longText = { type: "string", maxLength: 20_000, pattern: "^[^\\u0000]*$" } as const;
 const long = { ...longText, default: "" } as const;
-const model = { ...id, description: "A base model, or an aligned model of yours." } as const;
+const model = { ...id, description: "A base model, or one of your aligned models." } as const;
 const temperature = { type: "number", minimum: 0, maximum: 2 } as const;
 const figure = { type: ["number", "null"] } as const;
 
@@ -41,18 +41,18 @@ export const agentInfo = {
     created_date: timestamp,
     status: { enum: agentStatuses, description: "ACTIVE while its model can answer." },
     creator: { type: "string" },
-    endpoint: { type: "string", description: "Answers chat completions as this agent." },
+    endpoint: { type: "string", description: "URL that answers chat completions as this agent." },
     usage_count: { type: "integer", minimum: 0 },
     performance_metrics: {
       type: "object",
       additionalProperties: false,
       required: ["average_uncertainty", "human_interventions", "average_response_time", "user_satisfaction_score"],
-      description: "From its answers and the feedback on them; null before the first.",
+      description: "Computed from its answers and the feedback on them; null before the first answer.",
       properties: {
-        average_uncertainty: { ...figure, description: "100 less the confidence score, on aligned models." },
+        average_uncertainty: { ...figure, description: "100 minus the mean confidence score; aligned models only." },
         human_interventions: { type: ["integer", "null"] },
         average_response_time: { ...figure, description: "Seconds." },
-        user_satisfaction_score: { ...figure, description: "The mean rating, 0 to 100." },
+        user_satisfaction_score: { ...figure, description: "Mean rating, 0 to 100." },
       },
     },
     system_prompt: { type: "string" },
@@ -90,7 +90,7 @@ export const agents = {
     method: "POST",
     path: "/api/v3/agents",
     tag: "agents",
-    summary: "Make an agent: a model with a system prompt and a temperature of its own.",
+    summary: "Create an agent: a model with its own system prompt and temperature.",
     headers: idempotencyHeaders,
     body: {
       type: "object",
@@ -112,7 +112,7 @@ export const agents = {
     method: "GET",
     path: "/api/v3/agents",
     tag: "agents",
-    summary: "Your agents, newest first.",
+    summary: "List your agents, newest first.",
     query: pageQuery,
     reply: {
       type: "object",
@@ -126,7 +126,7 @@ export const agents = {
     method: "GET",
     path: "/api/v3/agents/{agent_id}",
     tag: "agents",
-    summary: "An agent, with figures of its use.",
+    summary: "Get an agent, with figures about its use.",
     params: agentId,
     reply: oneAgent,
     errors: ["not_found"],
@@ -135,7 +135,7 @@ export const agents = {
     method: "PATCH",
     path: "/api/v3/agents/{agent_id}",
     tag: "agents",
-    summary: "Change an agent: what is sent is set, the rest stays. Its conversations and figures stay too.",
+    summary: "Change an agent. Only the fields that are sent change. Its conversations and figures are kept.",
     params: agentId,
     body: {
       type: "object",
@@ -173,7 +173,8 @@ export const agents = {
     path: "/api/v3/agents/{agent_id}/run/",
     aliases: ["/api/v3/agents/{agent_id}/run"],
     tag: "agents",
-    summary: "Ask an agent. Where it saves conversations, X-Session-ID goes on with the one of that name.",
+    summary:
+      "Send a message to an agent. If the agent saves conversations, X-Session-ID continues the conversation of that name.",
     generates: true,
     params: agentId,
     headers,
@@ -210,7 +211,8 @@ export const agents = {
     method: "POST",
     path: "/api/v3/agents/{agent_id}/chat/completions",
     tag: "agents",
-    summary: "A chat completion by an agent: its model and system prompt, its temperature unless one is sent.",
+    summary:
+      "Create a chat completion with an agent's model and system prompt, and with its temperature unless the request sets one.",
     generates: true,
     params: agentId,
     headers,
@@ -219,8 +221,13 @@ export const agents = {
       required: ["messages"],
       properties: {
         ...chatBody.properties,
-        model: { ...chatBody.properties.model, description: "Not read: the agent's model answers." },
-        temperature: { type: ["number", "null"], minimum: 0, maximum: 2, description: "Default: the agent's." },
+        model: { ...chatBody.properties.model, description: "Ignored: the agent's model answers." },
+        temperature: {
+          type: ["number", "null"],
+          minimum: 0,
+          maximum: 2,
+          description: "Default: the agent's temperature.",
+        },
       },
       examples: [{ messages: [{ role: "user", content: "How many days off has a new colleague?" }] }],
     },
@@ -233,7 +240,7 @@ export const agents = {
     method: "GET",
     path: "/api/v3/agents/{agent_id}/conversations",
     tag: "agents",
-    summary: "What an agent saved of its conversations, newest first.",
+    summary: "List the conversations that an agent saved, newest first.",
     params: agentId,
     query: {
       ...pageQuery,
@@ -266,7 +273,7 @@ export const agents = {
     method: "POST",
     path: "/api/v3/agents/{agent_id}/feedback",
     tag: "agents",
-    summary: "What a person thought of an answer, and whether they had to step in.",
+    summary: "Record how a person rated an answer, and whether they had to step in.",
     params: agentId,
     headers: idempotencyHeaders,
     body: {
@@ -278,7 +285,7 @@ export const agents = {
         intervention: { type: "boolean" },
         request_id: {
           ...id,
-          description: "The X-Request-Id of the answer that it is on. Without it, it is on the agent as a whole.",
+          description: "The X-Request-Id of the rated answer. Without it, the feedback is about the agent as a whole.",
         },
       },
       examples: [{ rating: 80, intervention: false }],

@@ -44,7 +44,7 @@ export const alignmentStatus = {
       enum: ["queued", "preparing", "training", "checking", "repairing", "packaging", "ended"],
       description: "ended once the status is terminal.",
     },
-    last_phase: { type: "string", description: "The one that it ended in; there once the status is terminal." },
+    last_phase: { type: "string", description: "The last phase before the end; present once the status is terminal." },
     base_model: { type: "string" },
     workflow_id: { type: "string" },
     document_ids: { type: "array", items: { type: "string" } },
@@ -67,7 +67,7 @@ export const alignmentStatus = {
             threads: { type: "integer" },
             pass_tokens: {
               type: "integer",
-              description: "Computed at the same time; fewer than full_pass_tokens where memory was short.",
+              description: "Tokens computed at the same time; lower than full_pass_tokens if memory was short.",
             },
             full_pass_tokens: { type: "integer" },
           },
@@ -77,14 +77,15 @@ export const alignmentStatus = {
     },
     waiting_for: {
       type: ["string", "null"],
-      description: "What a queued alignment cannot begin without, while it cannot; null else.",
+      description: "What a queued alignment is waiting for; null if it is not waiting.",
     },
     performance_metrics: { anyOf: [metrics, { type: "null" }] },
     verdict: {
       anyOf: [runVerdict, { type: "null" }],
-      description: "Whether it was worth it, once completed; null before, and of what an older version made.",
+      description:
+        "Whether the alignment was worth it. null before it completes, and for alignments made by older versions.",
     },
-    report: { type: ["object", "null"], description: "The run's report, once completed." },
+    report: { type: ["object", "null"], description: "The run's report; null until the run completes." },
     model_id: { type: ["string", "null"] },
     evaluation_id: { type: ["string", "null"] },
     error: { type: ["string", "null"] },
@@ -100,7 +101,10 @@ export const alignmentRow = {
     id: { type: "string", examples: ["alignment_8d3f6h1j5k9m2n7p4q0r8s6t"] },
     name,
     base_model: { type: "string" },
-    status: { enum: ["PENDING", "COMPLETED", "FAILED", "STOPPED"], description: "PENDING until terminal" },
+    status: {
+      enum: ["PENDING", "COMPLETED", "FAILED", "STOPPED"],
+      description: "PENDING until the status is terminal",
+    },
     created_date: timestamp,
     completed_date: timestamp,
     documents: { type: "array", items: { type: "string" } },
@@ -108,7 +112,7 @@ export const alignmentRow = {
     creator: { type: "string" },
     performance_metrics: metrics,
     progress: { type: "number", minimum: 0, maximum: 100 },
-    phase: { type: "string", description: "There while it is PENDING." },
+    phase: { type: "string", description: "Present while the status is PENDING." },
     progress_detail: progressDetail,
     estimated_completion: timestamp,
     error: { type: "string" },
@@ -140,17 +144,17 @@ const createBody = {
     organisation: {
       ...name,
       description:
-        "Whose documents these are, for questions that name it. It is never guessed: without it the documents' titles say what they are about.",
+        "The organisation that the documents belong to, so that questions can name it. It is never guessed: without it, questions name the documents' titles instead.",
     },
     teacher_model: {
       ...id,
       description:
-        "Reads the documents and writes the questions that are trained: a base, a deployed aligned model, or one of the upstream's. Without it nobody but the base and the shipped writer is asked.",
+        "The model that reads the documents and writes the training questions: a base model, a deployed aligned model, or a model of the upstream. Without it, only the base model and the built-in writer are used.",
     },
     teacher_provider: {
       ...id,
       description:
-        "A configured upstream, to which the documents' passages are sent; without it the teacher is a model of this appliance.",
+        "A configured upstream. The documents' passages are sent to it. Without it, the teacher is a model of this appliance.",
     },
   },
   ...rules(whenever(having("teacher_provider"), having("teacher_model"))),
@@ -178,7 +182,8 @@ export const alignments = {
     method: "POST",
     path: "/api/v3/alignment-projects/create",
     tag: "alignments",
-    summary: "Start an alignment: snapshots the documents and answers at once; the run follows.",
+    summary:
+      "Start an alignment. The documents are snapshotted, the request returns at once, and the run follows in the background.",
     headers: idempotencyHeaders,
     body: createBody,
     reply: {
@@ -193,7 +198,7 @@ export const alignments = {
     method: "POST",
     path: "/api/v3/alignment-projects/estimate",
     tag: "alignments",
-    summary: "What an alignment would take: rows, memory and time on this machine, as ranges. Nothing is started.",
+    summary: "Estimate what an alignment needs on this machine: rows, memory and time, as ranges. Nothing is started.",
     body: createBody,
     reply: {
       type: "object",
@@ -201,14 +206,14 @@ export const alignments = {
       required: ["passages", "targets", "rows", "train_tokens", "memory_bytes", "gpu_memory_bytes", "minutes"],
       properties: {
         passages: { type: "integer" },
-        targets: { type: "integer", description: "Answers that would be asked for." },
-        rows: { ...estimateRange, description: "Training rows, replayed ones included." },
-        train_tokens: { ...estimateRange, description: "Over all epochs, before early stopping." },
-        memory_bytes: { type: "integer", description: "Of the machine; with less, passes are smaller." },
-        gpu_memory_bytes: { type: "integer", description: "Of the GPU; 0 where none is used." },
+        targets: { type: "integer", description: "Answers that the training questions would ask for." },
+        rows: { ...estimateRange, description: "Training rows, including replayed rows." },
+        train_tokens: { ...estimateRange, description: "Training tokens over all epochs, before early stopping." },
+        memory_bytes: { type: "integer", description: "Main memory; with less, passes are smaller." },
+        gpu_memory_bytes: { type: "integer", description: "GPU memory; 0 if no GPU is used." },
         minutes: {
           anyOf: [estimateRange, { type: "null" }],
-          description: "Of the whole run, a teacher's time apart; null where the device's speed is not known.",
+          description: "Minutes for the whole run, without a teacher's time; null if the device's speed is unknown.",
         },
       },
     },
@@ -218,7 +223,7 @@ export const alignments = {
     method: "GET",
     path: "/api/v3/alignment-projects/{alignment_id}/status",
     tag: "alignments",
-    summary: "Where an alignment stands.",
+    summary: "Get the status of an alignment.",
     params: alignmentId,
     reply: alignmentStatus,
     errors: ["not_found"],
@@ -242,7 +247,7 @@ export const alignments = {
     path: "/api/v3/alignment-projects/{alignment_id}",
     tag: "alignments",
     summary:
-      "Delete an alignment that has ended, with its run's files (snapshots, rows, checkpoints, report, the adapter for PEFT), or cancel one that is queued or preparing. Its model stays.",
+      "Delete an alignment that has ended, with its run's files (snapshots, rows, checkpoints, report, the PEFT adapter), or cancel an alignment that is queued or preparing. Its model is kept.",
     params: alignmentId,
     reply: deletion("alignment_id"),
     errors: ["not_found", "under_way", "stop_rejected", "stop_unreachable"],
@@ -252,7 +257,7 @@ export const alignments = {
     path: "/api/v3/alignment-projects/{alignment_id}/auto-align",
     tag: "alignments",
     summary:
-      "Improve a project until a target score: phases are chosen by what they promise an hour, and sealed questions decide. Where PLUMBLINE_AUTO_ALIGN is `record` the request is only kept. Its configuration is kept byte for byte.",
+      "Improve a project until it reaches a target score. Each phase is chosen by its expected gain per hour, and sealed questions decide whether the target is reached. If PLUMBLINE_AUTO_ALIGN is `record`, the request is only stored. Its configuration is stored byte for byte.",
     params: alignmentId,
     headers: idempotencyHeaders,
     body: autoAlignRequest,
@@ -265,7 +270,7 @@ export const alignments = {
     method: "GET",
     path: "/api/v3/alignment-projects/{alignment_id}/auto-align/{auto_align_id}",
     tag: "alignments",
-    summary: "An auto-align: the request as it was sent, where it stands, and why each phase was chosen.",
+    summary: "Get an auto-align: the request as it was sent, its status, and why each phase was chosen.",
     params: autoAlignParams,
     reply: autoAlignRecord,
     verbatim: ["config"],
@@ -275,7 +280,8 @@ export const alignments = {
     method: "POST",
     path: "/api/v3/alignment-projects/{alignment_id}/auto-align/{auto_align_id}/resume",
     tag: "alignments",
-    summary: "Go on with an auto-align that is PAUSED: a sequence begins anew, else one more phase is tried at least.",
+    summary:
+      "Continue an auto-align that is PAUSED. An explicit sequence starts again from the beginning; otherwise at least one more phase is tried.",
     params: autoAlignParams,
     reply: autoAlignAccepted,
     errors: ["not_found", "conflict"],
@@ -285,7 +291,7 @@ export const alignments = {
     path: "/api/v3/alignment-projects/{alignment_id}/auto-align/{auto_align_id}/stop",
     tag: "alignments",
     summary:
-      "End an auto-align: no further phase begins, and the best checkpoint so far becomes a model. Before its first decision it is STOPPED without one.",
+      "End an auto-align. No further phase starts, and the best checkpoint so far becomes a model. Before its first decision it becomes STOPPED without a model.",
     params: autoAlignParams,
     reply: autoAlignAccepted,
     errors: ["not_found", "conflict", "stop_rejected", "stop_unreachable"],
@@ -295,9 +301,9 @@ export const alignments = {
     path: "/api/v3/alignment-projects/{alignment_id}/auto-align/{auto_align_id}/events",
     tag: "alignments",
     summary:
-      "The run's events and, as `transition`, each change of status or phase, as they happen; Last-Event-ID resumes after that event. Ends when the auto-align has.",
+      "Stream the run's events and, as `transition`, each change of status or phase. Last-Event-ID resumes after that event. The stream ends when the auto-align ends.",
     params: autoAlignParams,
-    reply: { type: "object", description: "Always an event stream.", additionalProperties: false },
+    reply: { type: "object", description: "The reply is always an event stream.", additionalProperties: false },
     events: { anyOf: [runEvent, autoAlignMove] },
     errors: ["not_found"],
   }),
@@ -305,7 +311,7 @@ export const alignments = {
     method: "GET",
     path: "/api/v3/alignment",
     tag: "alignments",
-    summary: "Your alignment projects, newest first.",
+    summary: "List your alignment projects, newest first.",
     query: {
       type: "object",
       additionalProperties: false,
@@ -317,7 +323,7 @@ export const alignments = {
       required: ["alignment_projects", "total"],
       properties: {
         alignment_projects: { type: "array", items: alignmentRow },
-        total: { type: "integer", description: "Of those with this status." },
+        total: { type: "integer", description: "Number of projects with this status." },
       },
     },
     errors: [],
@@ -327,7 +333,7 @@ export const alignments = {
     path: "/api/v3/alignment-projects/{alignment_id}/report",
     tag: "alignments",
     summary:
-      "The finished run's report as a page for people: what was learned, what was lost, what it cost, what would help most. The same figures as `report` of its status.",
+      "The finished run's report as a web page: what was learned, what was lost, what it cost, and what would help most. It has the same figures as `report` in the alignment's status.",
     params: alignmentId,
     reply: { type: "string", contentMediaType: "text/html" },
     download: ["text/html"],
@@ -338,7 +344,7 @@ export const alignments = {
     path: "/api/v3/alignment-projects/{alignment_id}/coverage",
     tag: "alignments",
     summary:
-      "What of the documents is trained: rows of every passage, or why there are none. There once the rows are made.",
+      "Which parts of the documents are trained: the rows made from each passage, or why there are none. Available once the rows are made.",
     params: alignmentId,
     reply: coverage,
     errors: ["not_found"],
@@ -347,9 +353,10 @@ export const alignments = {
     method: "GET",
     path: "/api/v3/alignment-projects/{alignment_id}/events",
     tag: "alignments",
-    summary: "The run's events as they happen; Last-Event-ID resumes after that event. Ends when the alignment has.",
+    summary:
+      "Stream the run's events. Last-Event-ID resumes after that event. The stream ends when the alignment ends.",
     params: alignmentId,
-    reply: { type: "object", description: "Always an event stream.", additionalProperties: false },
+    reply: { type: "object", description: "The reply is always an event stream.", additionalProperties: false },
     events: runEvent,
     errors: ["not_found"],
   }),

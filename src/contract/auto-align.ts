@@ -123,10 +123,10 @@ export type AutoAlignStatus = (typeof autoAlignStatuses)[number];
 const status = {
   enum: autoAlignStatuses,
   description:
-    "RECORDED until its turn, PLANNING until its first decision, RUNNING between phases and in them, PAUSED until it is resumed or stopped; the others are final.",
+    "RECORDED until its turn comes, PLANNING until its first decision, RUNNING from then on, PAUSED until it is resumed or stopped; the others are final.",
 } as const;
 
-const phase = { type: ["string", "null"], description: "The kind of phase under way, while one is." } as const;
+const phase = { type: ["string", "null"], description: "The kind of phase that is running; null if none is." } as const;
 const points = { type: "number" } as const;
 const count = { type: "integer", minimum: 0 } as const;
 
@@ -148,12 +148,15 @@ const lookVerdict = {
   required: ["checkpoint", "n", "score", "low", "smallest_visible", "reached", "confirmed"],
   properties: {
     checkpoint: { type: "string" },
-    n: { ...count, description: "Sealed questions of the third that was opened." },
+    n: { ...count, description: "Number of sealed questions in the third that was opened for this look." },
     score: points,
     low: { ...points, description: "One-sided lower bound." },
-    smallest_visible: { ...points, description: "Points below the target that this look could have told." },
+    smallest_visible: {
+      ...points,
+      description: "The smallest distance below the target, in points, that this look could have detected.",
+    },
     reached: { type: "boolean" },
-    confirmed: { type: "boolean", description: "Whether the lower bound meets the target too." },
+    confirmed: { type: "boolean", description: "Whether the lower bound reaches the target too." },
   },
 } as const;
 
@@ -175,7 +178,7 @@ export const decisionCard = {
     "next",
   ],
   properties: {
-    step: { ...count, description: "Decisions that were carried out before this one." },
+    step: { ...count, description: "Number of decisions carried out before this one." },
     because: { type: "string" },
     would_change: { type: "string" },
     bids: {
@@ -190,8 +193,8 @@ export const decisionCard = {
           gain: points,
           sd: points,
           hours: { type: "number" },
-          risk: { type: "number", description: "Chance that a regression is confirmed after it." },
-          bid: { type: ["number", "null"], description: "Expected points an hour; null where it takes no time." },
+          risk: { type: "number", description: "Probability that a regression is confirmed after the phase." },
+          bid: { type: ["number", "null"], description: "Expected points per hour; null if the phase takes no time." },
         },
       },
     },
@@ -220,7 +223,7 @@ export const decisionCard = {
     result: {
       type: ["object", "null"],
       additionalProperties: false,
-      description: "Of the phase before; null at first.",
+      description: "The result of the previous phase; null for the first decision.",
       required: [
         "checkpoint",
         "arm",
@@ -236,7 +239,7 @@ export const decisionCard = {
       properties: {
         checkpoint: { type: "string" },
         arm: { type: "string" },
-        headroom: { ...points, description: "What phases of its kind could have gained at most." },
+        headroom: { ...points, description: "The most that phases of this kind could have gained." },
         dev: { type: "array", minItems: 2, maxItems: 2, items: points },
         difference: points,
         low: points,
@@ -275,7 +278,7 @@ export const decisionCard = {
         kind: { enum: ["phase", "look", "end"] },
         phase: { type: "object", required: ["arm"], properties: { arm: { type: "string" } } },
       },
-      description: "What was decided: the phase, the look, or the end.",
+      description: "The decision: a phase, a look, or the end.",
     },
   },
 } as const;
@@ -285,10 +288,10 @@ export type ToldCard = FromSchema<typeof decisionCard>;
 const progress = {
   status,
   phase,
-  phases: { ...count, description: "That have run." },
+  phases: { ...count, description: "Number of phases that have run." },
   dev: {
     anyOf: [score, { type: "null" }],
-    description: "Of the best checkpoint so far, over the dev questions; null before the first decision.",
+    description: "Score of the best checkpoint so far on the dev questions; null before the first decision.",
   },
 } as const;
 
@@ -321,24 +324,30 @@ export const autoAlignRecord = {
     updated_date: timestamp,
     ended_date: nullableTimestamp,
     ...progress,
-    stopping: { type: "boolean", description: "No further phase begins: the best checkpoint so far is packaged." },
+    stopping: {
+      type: "boolean",
+      description: "Whether it is stopping: no further phase starts, and the best checkpoint so far is packaged.",
+    },
     hours: {
       type: "object",
       additionalProperties: false,
       required: ["spent", "left"],
       properties: {
         spent: { type: "number", minimum: 0 },
-        left: { type: ["number", "null"], description: "Of max_compute_hours; null without a limit." },
+        left: { type: ["number", "null"], description: "What is left of max_compute_hours; null without a limit." },
       },
     },
     confirmed: {
       type: ["boolean", "null"],
-      description: "Once REACHED: whether the look's lower bound meets the target too.",
+      description: "Once the status is REACHED: whether the look's lower bound reaches the target too.",
     },
-    looks: { type: "array", items: lookVerdict, description: "What the sealed questions said so far." },
-    cards: { type: "array", items: decisionCard, description: "One a decision, in order." },
-    help: { type: "array", items: { type: "string" }, description: "What would help, the most helpful first." },
-    model_id: { type: ["string", "null"], description: "Of what it made; null where no phase brought anything." },
+    looks: { type: "array", items: lookVerdict, description: "Results on the sealed questions so far." },
+    cards: { type: "array", items: decisionCard, description: "One card for each decision, in order." },
+    help: { type: "array", items: { type: "string" }, description: "What would help, most helpful first." },
+    model_id: {
+      type: ["string", "null"],
+      description: "The model that it produced; null if no phase improved the score.",
+    },
     evaluation_id: { type: ["string", "null"] },
     error: {
       anyOf: [
@@ -352,7 +361,7 @@ export const autoAlignRecord = {
       ],
     },
     ...requestProperties,
-    config: { type: ["object", "null"], description: "As it was sent, byte for byte." },
+    config: { type: ["object", "null"], description: "The configuration as it was sent, byte for byte." },
   },
 } as const;
 
@@ -372,7 +381,7 @@ export const autoAlignRow = {
     auto_align_id: { type: "string" },
     ...progress,
     target_score: { type: "number" },
-    hours: { type: "number", minimum: 0, description: "Of the device, so far." },
+    hours: { type: "number", minimum: 0, description: "Device hours used so far." },
     model_id: { type: ["string", "null"] },
     created_date: timestamp,
   },

@@ -48,18 +48,18 @@ export const benchmarkRecord = {
     status: { enum: ["PROCESSING", "READY", "FAILED", "STOPPED"] },
     n_samples: { type: "integer", minimum: 0, description: "0 until it is READY" },
     splits: { ...bySplit({ type: "integer" }), required: splits },
-    sha256: { type: ["string", "null"], description: "Of the items; null until it is READY." },
+    sha256: { type: ["string", "null"], description: "SHA-256 of the items; null until it is READY." },
     version: { type: "integer", minimum: 1 },
     previous_id: {
       type: ["string", "null"],
-      description: "The version before this one; null of the first, and where that was deleted.",
+      description: "The previous version; null for the first version, and if the previous version was deleted.",
     },
     struck: {
       type: ["object", "null"],
       additionalProperties: false,
       required: ["items", "reason"],
       properties: { items: { type: "array", items: { type: "integer" } }, reason: { type: "string" } },
-      description: "What this version leaves out of the one before.",
+      description: "Items of the previous version that this version leaves out.",
     },
     generation: {
       type: ["object", "null"],
@@ -73,14 +73,14 @@ export const benchmarkRecord = {
           additionalProperties: false,
           required: ["model", "provider"],
           properties: { model: { type: "string" }, provider: { type: ["string", "null"] } },
-          description: "The model that wrote the questions; null where plain forms did.",
+          description: "The model that wrote the questions; null if they were made from fixed templates.",
         },
         seed: { type: "integer" },
         checker: { type: "string", description: "How answers were checked against their chunk." },
         gates: {
           type: "array",
           description:
-            "How many came to each gate and how many passed, in order. Up to paraphrase they are rules on what was written: verified compares what a reader answered who saw the passages alone, unique drops a question with two answers.",
+            "How many items entered and passed each gate, in order. The gates up to paraphrase are rules on the text. verified compares the answer of a reader that saw only the passages. unique drops questions with two answers.",
           items: {
             type: "object",
             additionalProperties: false,
@@ -89,13 +89,13 @@ export const benchmarkRecord = {
               gate: { type: "string" },
               in: { type: "integer" },
               out: { type: "integer" },
-              skipped: { type: "string", description: "Why nothing was looked at there; absent where it was." },
+              skipped: { type: "string", description: "Why this gate was skipped; absent if it was not." },
             },
           },
         },
         categories: { type: "object", additionalProperties: { type: "integer" } },
       },
-      description: "How it was made of documents; null where it was uploaded.",
+      description: "How it was made from documents; null if it was uploaded.",
     },
     warnings,
     progress_detail: { anyOf: [progressDetail, { type: "null" }] },
@@ -130,7 +130,7 @@ export const citation = {
   additionalProperties: false,
   required: ["document", "quote"],
   properties: {
-    document: { ...text, maxLength: 1000, description: "Its id, or its name where it is no document here." },
+    document: { ...text, maxLength: 1000, description: "The document's id, or its name if it is not a document here." },
     page: { type: ["integer", "null"], minimum: 1 },
     start: offset,
     end: offset,
@@ -156,7 +156,7 @@ export const benchmarkRow = {
     citations: { type: "array", maxItems: 50, items: citation },
     cluster: { type: "string", minLength: 1, maxLength: 200 },
     split: { enum: splits },
-    tolerance: { type: "number", minimum: 0, description: "Numbers within this absolute distance are right." },
+    tolerance: { type: "number", minimum: 0, description: "Numbers within this absolute distance count as correct." },
   },
 } as const;
 
@@ -166,7 +166,7 @@ export const benchmarks = {
     path: "/api/v3/benchmarks/upload",
     tag: "benchmarks",
     summary:
-      "Upload a benchmark: JSONL or CSV rows of instruction, response, and optional aliases, type, choices, rubric, citations, cluster, split, tolerance.",
+      "Upload a benchmark: JSONL or CSV rows of instruction and response, with optional aliases, type, choices, rubric, citations, cluster, split and tolerance.",
     headers: idempotencyHeaders,
     upload: { many: false },
     reply: benchmarkRecord,
@@ -184,7 +184,7 @@ export const benchmarks = {
     path: "/api/v3/benchmarks/create",
     tag: "benchmarks",
     summary:
-      "Make a benchmark of documents: a model writes questions for their passages, another pass checks that each item follows from its passage and is not known already. Long work: read its progress with GET.",
+      "Create a benchmark from documents. A model writes questions about their passages; a second pass checks that each item follows from its passage and is not already known to the model. This takes long: follow its progress with GET.",
     headers: idempotencyHeaders,
     body: {
       type: "object",
@@ -195,16 +195,17 @@ export const benchmarks = {
         document_ids: { type: "array", minItems: 1, maxItems: 10_000, uniqueItems: true, items: id },
         model: {
           ...id,
-          description: "The base or aligned model that checks the items; may be left out while one base is there.",
+          description:
+            "The base or aligned model that checks the items. May be omitted if only one base model is installed.",
         },
         generator_model: {
           ...id,
           description:
-            "The model that writes the questions: a base, a deployed aligned model, or one of the upstream's. Without it tables and lines of key and value are asked for in plain forms.",
+            "The model that writes the questions: a base model, a deployed aligned model, or a model of the upstream. Without it, questions about tables and key-value lines are made from fixed templates.",
         },
         generator_provider: {
           ...id,
-          description: "A configured upstream; without it the generator is a model of this appliance.",
+          description: "A configured upstream. Without it, the generator is a model of this appliance.",
         },
         n_samples: { type: "integer", minimum: 1, maximum: 5000, default: 100 },
         seed: { type: "integer", minimum: 0, maximum: 4_294_967_295, default: 1 },
@@ -219,7 +220,7 @@ export const benchmarks = {
     method: "POST",
     path: "/api/v3/benchmarks/{benchmark_id}/stop",
     tag: "benchmarks",
-    summary: "Stop making a benchmark; nothing of it is kept.",
+    summary: "Stop creating a benchmark; nothing of it is kept.",
     params: idParam("benchmark_id"),
     reply: benchmarkRecord,
     errors: ["not_found", "conflict"],
@@ -228,7 +229,7 @@ export const benchmarks = {
     method: "POST",
     path: "/api/v3/benchmarks/{benchmark_id}/strike",
     tag: "benchmarks",
-    summary: "A new version without some items. The old version stays, as what was measured on it does.",
+    summary: "Create a new version without some items. The old version and its results are kept.",
     params: idParam("benchmark_id"),
     headers: idempotencyHeaders,
     body: {
@@ -253,7 +254,7 @@ export const benchmarks = {
     method: "GET",
     path: "/api/v3/benchmarks",
     tag: "benchmarks",
-    summary: "Your benchmarks, newest first.",
+    summary: "List your benchmarks, newest first.",
     query: pageQuery,
     reply: {
       type: "object",
@@ -267,7 +268,7 @@ export const benchmarks = {
     method: "GET",
     path: "/api/v3/benchmarks/{benchmark_id}",
     tag: "benchmarks",
-    summary: "Identity, status and splits of a benchmark.",
+    summary: "Get the identity, status and splits of a benchmark.",
     params: idParam("benchmark_id"),
     reply: benchmarkRecord,
     errors: ["not_found"],
@@ -277,7 +278,7 @@ export const benchmarks = {
     path: "/api/v3/benchmarks/{benchmark_id}",
     tag: "benchmarks",
     summary:
-      "Delete a benchmark for good, with the file that was uploaded. Other versions of it stay, and so do alignments that had it.",
+      "Delete a benchmark permanently, with the uploaded file. Its other versions and the alignments that used it are kept.",
     params: idParam("benchmark_id"),
     query: {
       type: "object",
@@ -286,7 +287,8 @@ export const benchmarks = {
         evaluations: {
           type: "boolean",
           default: false,
-          description: "Delete the finished evaluations on it too. While there are any it is refused without this.",
+          description:
+            "Also delete the finished evaluations on it. Without this, deletion is refused while there are any.",
         },
       },
     },
@@ -297,7 +299,7 @@ export const benchmarks = {
     method: "GET",
     path: "/api/v3/benchmarks/{benchmark_id}/data",
     tag: "benchmarks",
-    summary: "The samples of a benchmark.",
+    summary: "Get the samples of a benchmark.",
     params: idParam("benchmark_id"),
     reply: {
       type: "object",

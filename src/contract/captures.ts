@@ -9,7 +9,10 @@ export const captureSetting = {
     kind: { enum: ["agent", "key"] },
     subject_id: { type: "string" },
     enabled: { type: "boolean" },
-    masking: { type: "boolean", description: "Personal data of a known form is replaced before anything is written." },
+    masking: {
+      type: "boolean",
+      description: "Whether personal data of known forms is replaced before anything is stored.",
+    },
   },
 } as const;
 
@@ -32,14 +35,14 @@ export const captureRecord = {
     capture_id: { type: "string" },
     kind: { enum: ["agent", "key"] },
     subject_id: { type: "string" },
-    model_id: { type: "string", description: "As the answer named it." },
-    question: { type: "string", description: "The last thing that was said to the model." },
+    model_id: { type: "string", description: "The model id given in the answer." },
+    question: { type: "string", description: "The last message sent to the model." },
     answer: { type: "string" },
     confidence_score: { type: ["number", "null"] },
-    masked: { type: "integer", description: "Pieces of personal data that were replaced." },
+    masked: { type: "integer", description: "Number of personal data values that were replaced." },
     used_in: {
       type: ["string", "null"],
-      description: "The document or benchmark that was made of it, or the auto-align that learned from it.",
+      description: "The document or benchmark made from it, or the auto-align that learned from it.",
     },
     created_at: timestamp,
   },
@@ -53,15 +56,14 @@ export const captures = {
     method: "POST",
     path: "/api/v3/captures/settings",
     tag: "captures",
-    summary:
-      "Start or end keeping what an agent, or whoever uses a key of yours, asks and is answered. Off until then.",
+    summary: "Start or stop storing the questions and answers of an agent, or of one of your keys. Off by default.",
     body: {
       type: "object",
       additionalProperties: false,
       required: ["kind", "subject_id", "enabled"],
       properties: {
         kind: { enum: ["agent", "key"] },
-        subject_id: { ...id, description: "The agent or the key, by its id." },
+        subject_id: { ...id, description: "The id of the agent or key." },
         enabled: { type: "boolean" },
         masking: { type: "boolean", default: true },
       },
@@ -73,7 +75,7 @@ export const captures = {
     method: "GET",
     path: "/api/v3/captures/settings",
     tag: "captures",
-    summary: "Agents and keys whose traffic is kept.",
+    summary: "List the agents and keys whose traffic is stored.",
     reply: {
       type: "object",
       additionalProperties: false,
@@ -86,7 +88,7 @@ export const captures = {
     method: "GET",
     path: "/api/v3/captures",
     tag: "captures",
-    summary: "What was kept, newest first.",
+    summary: "List the stored questions and answers, newest first.",
     query: { type: "object", additionalProperties: false, properties: { subject_id: id, ...page } },
     reply: {
       type: "object",
@@ -100,7 +102,7 @@ export const captures = {
     method: "DELETE",
     path: "/api/v3/captures/{capture_id}",
     tag: "captures",
-    summary: "Forget a question and its answer. A document that was made of it stays.",
+    summary: "Delete a question and its answer. Documents made from it are kept.",
     params: idParam("capture_id"),
     reply: {
       type: "object",
@@ -115,7 +117,7 @@ export const captures = {
     path: "/api/v3/captures/select",
     tag: "captures",
     summary:
-      "Filter what was kept and was not used yet, and make a document of it, or benchmark items of those that a person has answered.",
+      "Filter the captures that have not been used yet. Make a document from the result, or make benchmark items from those that a person has answered.",
     headers: idempotencyHeaders,
     body: {
       type: "object",
@@ -125,19 +127,22 @@ export const captures = {
         into: { enum: ["document", "benchmark"] },
         name,
         subject_id: id,
-        least_confidence: { ...score, description: "Answers less sure than this, or without a score, are left." },
-        most_confidence: { ...score, description: "Answers surer than this are left: what the model finds hard." },
+        least_confidence: { ...score, description: "Leave out answers with a lower confidence score, or with none." },
+        most_confidence: {
+          ...score,
+          description: "Leave out answers with a higher confidence score, to keep what the model finds hard.",
+        },
         limit: { type: "integer", minimum: 1, maximum: 1000, default: 200 },
         responses: {
           type: "array",
           maxItems: 1000,
           description:
-            "Right answers by a person. In a benchmark only what has one is used; in a document it replaces the answer.",
+            "Correct answers given by a person. A benchmark only uses captures that have one; in a document it replaces the model's answer.",
           items: {
             type: "object",
             additionalProperties: false,
             required: ["capture", "response"],
-            properties: { capture: { ...id, description: "By its id." }, response: text },
+            properties: { capture: { ...id, description: "The capture's id." }, response: text },
           },
         },
       },
@@ -147,13 +152,13 @@ export const captures = {
       additionalProperties: false,
       required: ["id", "taken", "left"],
       properties: {
-        id: { type: ["string", "null"], description: "Of the document or benchmark; null where nothing was left." },
+        id: { type: ["string", "null"], description: "The id of the document or benchmark; null if nothing was left." },
         taken: { type: "array", items: { type: "string" } },
         left: {
           type: "object",
           additionalProperties: false,
           required: ["unsure", "sure", "short", "declined", "duplicate", "in_benchmark", "unanswered"],
-          description: "How many each filter left behind, in this order.",
+          description: "How many captures each filter left out, in this order.",
           properties: {
             unsure: { type: "integer" },
             sure: { type: "integer" },
@@ -162,7 +167,7 @@ export const captures = {
             duplicate: { type: "integer" },
             in_benchmark: {
               type: "integer",
-              description: "Already a benchmark's question: it must not be trained on.",
+              description: "Already a question of a benchmark: it must not be trained on.",
             },
             unanswered: { type: "integer" },
           },

@@ -15,7 +15,7 @@ const message = {
   properties: {
     role: { enum: ["system", "developer", "user", "assistant", "tool"] },
     content: {
-      description: "Text, or parts that are texts; null only beside an assistant's tool_calls.",
+      description: "Text, or an array of text parts; null only if an assistant message has tool_calls.",
       anyOf: [
         { type: ["string", "null"], pattern: text.pattern },
         { type: "array", maxItems: 1000, items: textPart },
@@ -24,7 +24,7 @@ const message = {
     name: { type: ["string", "null"], maxLength: 200 },
     tool_calls: {
       type: ["array", "null"],
-      description: "Of an assistant: what it called.",
+      description: "For assistant messages: the tool calls.",
       maxItems: 128,
       items: {
         type: "object",
@@ -36,10 +36,14 @@ const message = {
         },
       },
     },
-    tool_call_id: { type: ["string", "null"], maxLength: 200, description: "Of a tool: which call it answers." },
+    tool_call_id: {
+      type: ["string", "null"],
+      maxLength: 200,
+      description: "For tool messages: the call that this answers.",
+    },
     reasoning_content: {
       type: ["string", "null"],
-      description: "Of an assistant: what it thought; templates may use it.",
+      description: "For assistant messages: the model's reasoning; templates may use it.",
     },
   },
   ...rules(
@@ -96,7 +100,7 @@ const isFormatted = {
 } as const;
 
 /** Why response_format refuses tools that may be called. */
-export const formatWithTools = "does not go with response_format: set it to none, or to required";
+export const formatWithTools = "cannot be combined with response_format: set it to none or required";
 
 export const chatBody = {
   type: "object",
@@ -109,7 +113,7 @@ export const chatBody = {
       type: ["integer", "null"],
       minimum: 0,
       maximum: 1_000_000,
-      description: "Another name of max_tokens; counts where both are given.",
+      description: "Same as max_tokens; wins if both are given.",
     },
     prompt_truncate_len: { type: ["integer", "null"], minimum: 1, maximum: 10_000_000, default: 1500 },
     temperature: { type: ["number", "null"], ...temperature },
@@ -117,7 +121,7 @@ export const chatBody = {
     stream_options: streamOptions,
     tools: { type: ["array", "null"], maxItems: 128, items: tool },
     tool_choice: {
-      description: "`required`, or a function by name, is enforced by a grammar of its parameters.",
+      description: "`required` and a function's name are enforced: a grammar of the parameters constrains the answer.",
       anyOf: [
         { enum: ["auto", "none", "required", null] },
         {
@@ -133,7 +137,7 @@ export const chatBody = {
     parallel_tool_calls: { type: ["boolean", "null"], default: true },
     response_format: {
       type: ["object", "null"],
-      description: "json_object and json_schema are enforced while the answer is drawn.",
+      description: "json_object and json_schema are enforced during generation.",
       required: ["type"],
       properties: {
         type: { enum: ["text", "json_object", "json_schema"] },
@@ -145,7 +149,8 @@ export const chatBody = {
             description: { type: ["string", "null"], maxLength: 20_000 },
             schema: {
               type: "object",
-              description: "JSON Schema 2020-12, as far as a grammar can hold it; what cannot be enforced is refused.",
+              description:
+                "JSON Schema 2020-12, as far as a grammar can express it. Schemas that cannot be enforced are refused.",
             },
             strict: { type: ["boolean", "null"] },
           },
@@ -156,24 +161,25 @@ export const chatBody = {
     ...drawing,
     n: choiceCount,
     logprobs: { type: ["boolean", "null"], default: false },
-    top_logprobs: { type: ["integer", "null"], minimum: 0, maximum: 20, description: "Wants logprobs." },
+    top_logprobs: { type: ["integer", "null"], minimum: 0, maximum: 20, description: "Requires logprobs." },
     reasoning: {
       type: ["object", "null"],
-      description: "Of models that think. `max_tokens` is kept to; without it, `effort` gives a share of max_tokens.",
+      description:
+        "For models that reason. `max_tokens` limits the reasoning; without it, `effort` sets its share of max_tokens.",
       properties: {
-        effort: { ...effort, description: "none switches thinking off." },
+        effort: { ...effort, description: "none turns reasoning off." },
         max_tokens: { type: ["integer", "null"], minimum: 0, maximum: 1_000_000 },
         exclude: {
           type: ["boolean", "null"],
           default: false,
-          description: "Think, and keep the thoughts to yourself.",
+          description: "Let the model reason, but leave the reasoning out of the answer.",
         },
         enabled: { type: ["boolean", "null"] },
       },
     },
-    reasoning_effort: { enum: [...effort.enum, null], description: "OpenAI's name of reasoning.effort." },
-    functions: { type: "null", description: "Not served: use tools." },
-    function_call: { type: "null", description: "Not served: use tool_choice." },
+    reasoning_effort: { enum: [...effort.enum, null], description: "OpenAI's name for reasoning.effort." },
+    functions: { type: "null", description: "Not supported: use tools." },
+    function_call: { type: "null", description: "Not supported: use tool_choice." },
   },
   ...rules(
     whenever(
@@ -183,7 +189,7 @@ export const chatBody = {
     whenever(mustCall, { type: "object", required: ["tools"], properties: { tools: { type: "array", minItems: 1 } } }),
     whenever(isFormatted, {
       type: "object",
-      properties: { ignore_eos: { not: { const: true }, description: "does not go with response_format" } },
+      properties: { ignore_eos: { not: { const: true }, description: "cannot be combined with response_format" } },
     }),
     whenever(
       {

@@ -14,7 +14,7 @@ import {
 const chatFinish = ["stop", "length", "tool_calls"] as const;
 
 const tokenLogprob = {
-  token: { type: "string", description: "bytes:\\xe2\\x80 and the like where its bytes alone are no text." },
+  token: { type: "string", description: "Written as bytes:\\xe2\\x80 if its bytes alone are not valid text." },
   logprob: { type: "number" },
   bytes: { type: ["array", "null"], items: { type: "integer" } },
 } as const;
@@ -29,7 +29,7 @@ const chatLogprobs = {
       properties: {
         content: {
           type: "array",
-          description: "Every token that was drawn or taken, but for the one that ended the answer.",
+          description: "All generated or accepted tokens, except the one that ended the answer.",
           items: {
             type: "object",
             additionalProperties: false,

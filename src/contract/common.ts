@@ -38,7 +38,7 @@ export const where = (field: string, ...values: (string | boolean | null)[]) =>
 export const textPart = {
   type: "object",
   required: ["type"],
-  properties: { type: { const: "text", description: "Images, files and documents are not read." }, text },
+  properties: { type: { const: "text", description: "Images, files and documents are not supported." }, text },
   ...rules(whenever(where("type", "text"), having("text"))),
 } as const;
 
@@ -91,7 +91,7 @@ export const idempotencyHeaders = {
       type: "string",
       pattern: "^[\\x21-\\x7e]{1,255}$",
       description:
-        "Any text that is new with each new request, a UUID for one. For a day the same request with it does nothing again and is answered as the first time was, with the header Idempotent-Replayed. A request that failed made nothing and is tried anew.",
+        "Any text that is different for each new request, for example a UUID. For a day, repeating the same request with the same key does nothing new and returns the first answer, with the header Idempotent-Replayed. A failed request has created nothing and is tried again.",
     },
   },
 } as const;
@@ -130,7 +130,7 @@ export const progressDetail = {
     done: { type: "number" },
     total: { type: ["number", "null"] },
     unit: { type: "string" },
-    rate: { type: ["number", "null"], description: "units per second" },
+    rate: { type: ["number", "null"], description: "Units per second" },
     seconds_left: { type: ["number", "null"] },
   },
 } as const;
@@ -156,7 +156,7 @@ export const failureBody = {
               type: { type: "string" },
               ctx: {
                 type: "object",
-                description: "What `msg` says, field by field.",
+                description: "The same as `msg`, field by field.",
                 additionalProperties: { type: ["string", "null"] },
               },
             },

@@ -11,10 +11,10 @@ export const clusteredScore = {
     method: {
       enum: ["wilson", "cluster_bootstrap"],
       description:
-        "Wilson's interval over the independent items that clustered ones are worth; graded items by bootstrap.",
+        "Wilson's interval, based on the effective number of independent items; for graded items, a bootstrap.",
     },
     clusters: { type: "integer" },
-    design_effect: { type: "number", description: "By how much clustering widens the variance." },
+    design_effect: { type: "number", description: "How much clustering increases the variance." },
   },
 } as const;
 
@@ -39,16 +39,19 @@ export const comparison = {
     n: { type: "integer" },
     gained: { type: "integer", description: "Items that this model answers better." },
     lost: { type: "integer" },
-    difference: { type: "number", description: "Points, this model minus the other." },
-    low: { type: "number", description: "Of the 95 % interval of the difference." },
+    difference: { type: "number", description: "In points: this model minus the other." },
+    low: { type: "number", description: "Lower end of the 95 % interval of the difference." },
     high: { type: "number" },
-    method: { enum: ["mcnemar", "sign_flip"], description: "sign_flip where items are graded or share a cluster." },
+    method: { enum: ["mcnemar", "sign_flip"], description: "sign_flip if items are graded or share a cluster." },
     clusters: { type: "integer" },
     p_value: { type: "number", description: "Two-sided." },
-    p_worse: { type: "number", description: "One-sided: that this model, no worse than the other, does as badly." },
+    p_worse: {
+      type: "number",
+      description: "One-sided: probability of a result this bad if this model is not worse than the other.",
+    },
     minimum_detectable: {
       type: "number",
-      description: "Points: the true difference that is found, two-sided at 5 %, in 80 % of all cases.",
+      description: "In points: the true difference that is detected in 80 % of all cases, two-sided at 5 %.",
     },
   },
 } as const;

@@ -32,20 +32,21 @@ const completionBody = {
     stream: { type: "boolean", default: false },
     stream_options: streamOptions,
     ...drawing,
-    n: { ...choiceCount, description: "Choices of each prompt; prompts times n are at most 128." },
+    n: { ...choiceCount, description: "Choices per prompt; prompts times n must not exceed 128." },
     logprobs: {
       type: ["integer", "null"],
       minimum: 0,
       maximum: 20,
-      description: "ln p of each token, before temperature and penalties, and of so many of the most probable ones.",
+      description:
+        "Log-probability of each token, before temperature and penalties, and of this many most probable tokens.",
     },
     echo: {
       type: ["boolean", "null"],
       default: false,
-      description: "The prompt before the answer, with its log-probs.",
+      description: "Return the prompt before the answer, with its log-probs.",
     },
-    best_of: { type: "null", description: "Not served: ask for n, and choose." },
-    suffix: { type: "null", description: "Not served: no model here fills a gap." },
+    best_of: { type: "null", description: "Not supported: use n, and choose." },
+    suffix: { type: "null", description: "Not supported: no model here fills in the middle." },
   },
   examples: [
     { model: "model_0", prompt: "The capital of France is", max_tokens: 8, temperature: 0 },
@@ -70,7 +71,7 @@ const completionLogprobs = {
     { type: "null" },
     {
       type: "object",
-      description: "The end of an answer, where one was drawn, is its last token.",
+      description: "If the answer ended with an end token, that is its last token.",
       additionalProperties: false,
       required: ["tokens", "token_logprobs", "top_logprobs", "text_offset"],
       properties: {

@@ -8,16 +8,16 @@ const source = {
   required: ["document_id", "start", "end", "support", "deleted"],
   properties: {
     document_id: { type: "string" },
-    start: { type: "integer", minimum: 0, description: "In the document's clean text, UTF-16 code units." },
+    start: { type: "integer", minimum: 0, description: "Offset in the document's clean text, in UTF-16 code units." },
     end: { type: "integer", minimum: 0 },
     support: {
       type: "number",
       minimum: 0,
       maximum: 1,
       description:
-        "Share of the answer's words that the passage holds, rare ones counting more; less where another passage has more of the question.",
+        "Share of the answer's words found in the passage, with rare words weighted more. It is lower if another passage matches the question better.",
     },
-    deleted: { type: "boolean", description: "Whether the document has been deleted since." },
+    deleted: { type: "boolean", description: "Whether the document has since been deleted." },
   },
 } as const;
 
@@ -32,7 +32,7 @@ export const confidence = {
       required: ["calibrated", "n", "reason", "date", "drift", "least_certain", "sources"],
       properties: {
         calibrated: { type: "boolean" },
-        n: { type: "integer", description: "Graded answers that it was calibrated on; 0 where it was not." },
+        n: { type: "integer", description: "Graded answers used for calibration; 0 if it is not calibrated." },
         reason: { type: ["string", "null"], description: "Why it is not calibrated." },
         date: { anyOf: [timestamp, { type: "null" }], description: "When it was calibrated." },
         drift: {
@@ -44,9 +44,9 @@ export const confidence = {
               type: ["number", "null"],
               minimum: 0,
               maximum: 1,
-              description: "Share of the benchmark's questions at least as unlike the documents as this one.",
+              description: "Share of the benchmark's questions that are at least as unlike the documents as this one.",
             },
-            reason: { type: ["string", "null"], description: "Why it is not known." },
+            reason: { type: ["string", "null"], description: "Why it is unknown." },
           },
         },
         least_certain: {
@@ -56,10 +56,10 @@ export const confidence = {
               type: "object",
               additionalProperties: false,
               required: ["text", "start", "end", "probability"],
-              description: "The word around the token the model was least sure of.",
+              description: "The word that contains the token the model was least sure of.",
               properties: {
                 text: { type: "string" },
-                start: { type: "integer", description: "Code points of the text as it was generated before the word." },
+                start: { type: "integer", description: "Code points of the generated text before the word." },
                 end: { type: "integer" },
                 probability: { type: "number", minimum: 0, maximum: 1 },
               },
@@ -69,7 +69,7 @@ export const confidence = {
         sources: {
           anyOf: [{ type: "null" }, { type: "array", maxItems: 3, items: source }],
           description:
-            "Passages of the model's documents that support the answer, the best first; empty where none does. Of more than a megabyte of text only an even part of the passages can be named. null where the answer is empty, where the model was made before passages were kept, or where they cannot be read.",
+            "Passages of the model's documents that support the answer, best first; empty if none does. If the documents have more than a megabyte of text, only an evenly spaced part of the passages is searched. null if the answer is empty, if the model was made before passages were stored, or if they cannot be read.",
         },
       },
     },
@@ -101,10 +101,10 @@ const count = { type: "integer", minimum: 0 } as const;
 const whole = { type: "integer", minimum: 0, maximum: 100 } as const;
 
 const coverage = {
-  threshold: { ...whole, description: "Answers of at least this confidence_score are accepted." },
-  coverage: { ...share, description: "Per cent of all answers that are accepted." },
-  n: { ...count, description: "Accepted answers." },
-  error: { ...share, description: "Per cent of the accepted answers that are wrong." },
+  threshold: { ...whole, description: "Answers with at least this confidence_score are accepted." },
+  coverage: { ...share, description: "Accepted answers, in per cent of all answers." },
+  n: { ...count, description: "Number of accepted answers." },
+  error: { ...share, description: "Wrong answers, in per cent of the accepted answers." },
 } as const;
 
 /** How reliable an aligned model's confidence scores are, on answers to its benchmark that its calibrator had not seen. */
@@ -131,18 +131,21 @@ export const confidenceRecord = {
     model_id: { type: "string" },
     calibrated: { type: "boolean" },
     reason: { type: ["string", "null"], description: "Why it is not calibrated." },
-    n: { ...count, description: "Graded answers behind the figures, whether or not they were enough to calibrate on." },
-    date: { ...nullableTimestamp, description: "When they were graded." },
+    n: {
+      ...count,
+      description: "Graded answers behind the figures, whether or not they were enough for a calibration.",
+    },
+    date: { ...nullableTimestamp, description: "When the answers were graded." },
     calibrator: { enum: ["platt", "isotonic", "prior"] },
     features: {
       type: "array",
       items: { type: "string" },
       description:
-        "What a score is made from. Those of support say how far passages of the documents that the question is about hold the words of the answer.",
+        "The inputs of the score. The support features say how far passages about the question contain the words of the answer.",
     },
     depends_on: {
       type: "object",
-      description: "What it was measured on: where one of these is another, the prior serves.",
+      description: "What the calibration was measured on. If any of these differs, the prior is used instead.",
       additionalProperties: { type: "string" },
     },
     prior: {
@@ -150,8 +153,8 @@ export const confidenceRecord = {
       additionalProperties: false,
       required: ["family", "is_own_family", "about"],
       properties: {
-        family: { type: "string", description: "Of base models, on whose answers the prior was fitted." },
-        is_own_family: { type: "boolean", description: "Whether the base of this model is one of them." },
+        family: { type: "string", description: "Family of base models whose answers the prior was fitted on." },
+        is_own_family: { type: "boolean", description: "Whether this model's base belongs to that family." },
         about: { type: "string" },
       },
     },
@@ -169,23 +172,23 @@ export const confidenceRecord = {
         "debiased_calibration_error",
       ],
       properties: {
-        accuracy: { ...figure, description: "Share of right answers, 0–1." },
-        auroc: { ...figure, description: "The chance that a right answer scores above a wrong one." },
+        accuracy: { ...figure, description: "Share of correct answers, 0–1." },
+        auroc: { ...figure, description: "Probability that a correct answer scores higher than a wrong one." },
         prr: { ...figure, description: "Prediction-rejection ratio up to half of the answers: 0 chance, 1 perfect." },
         brier: figure,
         brier_skill: figure,
         calibration_error: {
           ...figure,
-          description: "Mean distance of score and accuracy over ten bins of equal mass, 0–1.",
+          description: "Mean distance between score and accuracy over ten bins of equal mass, 0–1.",
         },
         perfect_calibration_error: {
           type: ["object", "null"],
           additionalProperties: false,
           required: ["mean", "p95"],
-          description: "What chance alone makes of the calibration error of scores that are exactly right.",
+          description: "The calibration error that chance alone produces when all scores are exactly right.",
           properties: { mean: { type: "number" }, p95: { type: "number" } },
         },
-        debiased_calibration_error: { ...figure, description: "Root mean square, without what chance adds." },
+        debiased_calibration_error: { ...figure, description: "Root mean square, without the part due to chance." },
       },
     },
     reliability: {
@@ -199,7 +202,7 @@ export const confidenceRecord = {
           high: whole,
           n: count,
           score: { ...share, description: "Mean confidence_score." },
-          accuracy: { ...share, description: "Per cent that was right." },
+          accuracy: { ...share, description: "Correct answers, in per cent." },
           accuracy_low: { ...share, description: "Lower end of its 95 % interval." },
           accuracy_high: share,
         },
@@ -207,7 +210,7 @@ export const confidenceRecord = {
     },
     risk_coverage: {
       type: "array",
-      description: "From the strictest threshold to none.",
+      description: "From the strictest threshold down to no threshold.",
       items: {
         type: "object",
         additionalProperties: false,
@@ -224,12 +227,15 @@ export const confidenceRecord = {
           required: ["threshold", "coverage", "n", "error", "error_bound"],
           properties: {
             ...coverage,
-            error_bound: { ...share, description: "With 95 % certainty no more of the accepted answers are wrong." },
+            error_bound: {
+              ...share,
+              description: "With 95 % certainty, no more than this per cent of the accepted answers are wrong.",
+            },
           },
         },
       ],
       description:
-        "The lowest threshold whose error is bounded by max_error, on questions like the benchmark's; null where none is.",
+        "The lowest threshold whose error is bounded by max_error, for questions like the benchmark's; null if there is none.",
     },
     drift: {
       type: "object",
@@ -237,7 +243,7 @@ export const confidenceRecord = {
       required: ["n", "reason", "encoder_sha256"],
       properties: {
         n: { ...count, description: "Held-out questions that a question's drift is compared with." },
-        reason: { type: ["string", "null"], description: "Why drift is not known." },
+        reason: { type: ["string", "null"], description: "Why drift is unknown." },
         encoder_sha256: { type: ["string", "null"] },
       },
     },
@@ -260,7 +266,7 @@ export const confidences = {
           minimum: 1,
           maximum: 99,
           default: 5,
-          description: "Per cent of wrong answers that the suggested threshold may let through.",
+          description: "Wrong answers that the suggested threshold may let through, in per cent.",
         },
       },
     },

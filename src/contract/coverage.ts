@@ -11,12 +11,12 @@ export const passageCoverage = {
   additionalProperties: false,
   required: ["start", "end", "heading", "rows", "written", "none"],
   properties: {
-    start: { ...count, description: "In the document's clean text, UTF-16 code units." },
+    start: { ...count, description: "Offset in the document's clean text, in UTF-16 code units." },
     end: count,
     heading: { type: "string", description: "Title and headings above it, outermost first." },
     rows: count,
-    written: { ...count, description: "Rows in a writer's words, and not in the document's." },
-    none: { enum: [...uncovered, null], description: "Why there is no row; null where there is one." },
+    written: { ...count, description: "Rows in a writer's words rather than the document's." },
+    none: { enum: [...uncovered, null], description: "Why there is no row; null if there is one." },
   },
 } as const;
 
@@ -25,9 +25,9 @@ export const coverage = {
   additionalProperties: false,
   required: ["content", "covered", "written", "documents"],
   properties: {
-    content: { ...count, description: "Passages that are no code." },
-    covered: { ...count, description: "Those of them that have a row." },
-    written: { ...count, description: "Those of them that have one in a writer's words." },
+    content: { ...count, description: "Passages that are not code." },
+    covered: { ...count, description: "How many of these have a row." },
+    written: { ...count, description: "How many of these have a row in a writer's words." },
     documents: {
       type: "array",
       items: {

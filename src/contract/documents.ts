@@ -33,7 +33,7 @@ export const documentReport = {
   required: ["pages", "language", "quality", "personal_data", "warnings"],
   properties: {
     pages: {
-      description: "Pages, slides, sheets or chapters; null where the format has none.",
+      description: "Pages, slides, sheets or chapters; null if the format has none.",
       anyOf: [
         { type: "null" },
         {
@@ -42,8 +42,8 @@ export const documentReport = {
           required: ["count", "characters", "without_text"],
           properties: {
             count,
-            characters: { type: "array", items: count, description: "Of each page, as it was read." },
-            without_text: { type: "array", items: { type: "integer", minimum: 1 }, description: "Their numbers." },
+            characters: { type: "array", items: count, description: "Characters on each page, as it was read." },
+            without_text: { type: "array", items: { type: "integer", minimum: 1 }, description: "Page numbers." },
           },
         },
       ],
@@ -54,7 +54,7 @@ export const documentReport = {
       required: ["main", "share", "others"],
       properties: {
         main: { anyOf: [language, { type: "null" }] },
-        share: { ...share, description: "Of the characters whose language could be told." },
+        share: { ...share, description: "Share of the characters whose language was recognised." },
         others: {
           type: "array",
           items: {
@@ -81,17 +81,20 @@ export const documentReport = {
       properties: {
         words: {
           ...count,
-          description: "Of the whole text; the other measures are of its first two million characters.",
+          description: "Words in the whole text; the other measures cover its first two million characters.",
         },
         mean_word_length: { type: "number", minimum: 0 },
         symbols: { type: "number", minimum: 0, description: "Symbols (#, …) per word." },
-        wordless: { ...share, description: "Of words without a letter." },
+        wordless: { ...share, description: "Share of words without a letter." },
         stop_words: {
           anyOf: [share, { type: "null" }],
-          description: "Of all words; null without a list for the language.",
+          description: "Share of all words; null if there is no list for the language.",
         },
-        repeated_lines: { ...share, description: "Of lines that stood before." },
-        repeated_phrases: { ...share, description: "Of characters in runs of ten words that stood before." },
+        repeated_lines: { ...share, description: "Share of lines that repeat an earlier line." },
+        repeated_phrases: {
+          ...share,
+          description: "Share of characters in runs of ten words that repeat an earlier run.",
+        },
       },
     },
     personal_data: {
@@ -214,25 +217,29 @@ export const documentRecord = {
   properties: {
     document_id: { type: "string" },
     name,
-    format: { enum: documentFormats, description: "Of the original, by its content." },
-    media_type: { enum: mediaTypes, description: "Of the clean text." },
+    format: { enum: documentFormats, description: "Format of the original, detected from its content." },
+    media_type: { enum: mediaTypes, description: "Media type of the clean text." },
     bytes: { type: "integer", minimum: 0 },
-    characters: { type: "integer", minimum: 0, description: "Of the clean text." },
+    characters: { type: "integer", minimum: 0, description: "SHA-256 of the clean text." },
     sha256: { type: "string" },
     created_at: timestamp,
     report: {
       anyOf: [documentReport, { type: "null" }],
-      description: "What reading it found out; null in documents that an older version took in.",
+      description: "What was found out while reading it; null for documents uploaded to an older version.",
     },
     duplicates: {
       type: "object",
       additionalProperties: false,
       required: ["exact", "near", "documents"],
-      description: "Paragraphs that stand in other documents of yours too, word for word or nearly.",
+      description: "Paragraphs that also occur in other documents of yours, word for word or nearly.",
       properties: {
         exact: count,
         near: count,
-        documents: { type: "array", items: { type: "string" }, description: "Which, a hundred at most." },
+        documents: {
+          type: "array",
+          items: { type: "string" },
+          description: "Ids of those documents, at most a hundred.",
+        },
       },
     },
   },
@@ -244,7 +251,7 @@ export const documents = {
     path: "/api/v3/documents/upload",
     tag: "documents",
     summary:
-      "Upload documents: PDF, DOCX, PPTX, XLSX, HTML, Markdown, EPUB, e-mail, CSV, JSON, JSON Lines or text in any charset. All are kept, or none.",
+      "Upload documents: PDF, DOCX, PPTX, XLSX, HTML, Markdown, EPUB, e-mail, CSV, JSON, JSON Lines or text in any charset. Either all of them are stored, or none.",
     headers: idempotencyHeaders,
     query: {
       type: "object",
@@ -253,7 +260,7 @@ export const documents = {
         personal_data: {
           enum: personalDataModes,
           description:
-            "Count it, or put the same stand-in for the same value in all documents; a setting when left out.",
+            "Count personal data, or mask it by replacing the same value with the same placeholder in all documents. Default: the setting PLUMBLINE_PERSONAL_DATA.",
         },
       },
     },
@@ -283,7 +290,7 @@ export const documents = {
     method: "GET",
     path: "/api/v3/documents",
     tag: "documents",
-    summary: "Your documents, newest first.",
+    summary: "List your documents, newest first.",
     query: pageQuery,
     reply: {
       type: "object",
@@ -297,7 +304,7 @@ export const documents = {
     method: "GET",
     path: "/api/v3/documents/{document_id}",
     tag: "documents",
-    summary: "One document's record.",
+    summary: "Get a document's record.",
     params: idParam("document_id"),
     reply: documentRecord,
     errors: ["not_found"],
@@ -307,7 +314,7 @@ export const documents = {
     path: "/api/v3/documents/{document_id}/text",
     tag: "documents",
     summary:
-      "The clean text of a document: what alignments and benchmarks are made of. Offsets of citations and passages count its UTF-16 code units.",
+      "Get the clean text of a document, from which alignments and benchmarks are made. Offsets of citations and passages count its UTF-16 code units.",
     params: idParam("document_id"),
     reply: { type: "string" },
     text: "text/plain",
@@ -317,7 +324,8 @@ export const documents = {
     method: "GET",
     path: "/api/v3/documents/{document_id}/snapshots",
     tag: "documents",
-    summary: "Alignments that hold a snapshot of a document: what deleting it with its snapshots would take from.",
+    summary:
+      "List the alignments that hold a snapshot of a document, and would lose it if the document is deleted with its snapshots.",
     params: idParam("document_id"),
     reply: {
       type: "object",
@@ -331,7 +339,7 @@ export const documents = {
     method: "DELETE",
     path: "/api/v3/documents/{document_id}",
     tag: "documents",
-    summary: "Delete a document for good. Alignments keep the snapshot they took, unless snapshots is true.",
+    summary: "Delete a document permanently. Alignments keep their snapshot of it unless snapshots is true.",
     params: idParam("document_id"),
     query: {
       type: "object",
@@ -341,7 +349,7 @@ export const documents = {
           type: "boolean",
           default: false,
           description:
-            "Delete the snapshots of it too, with the training rows made of them. Models stay as they are. Refused while an alignment that holds one is under way.",
+            "Also delete its snapshots and the training rows made from them. Models are kept. Refused while an alignment that holds a snapshot is running.",
         },
       },
     },

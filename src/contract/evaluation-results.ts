@@ -11,12 +11,12 @@ const guardResult = {
   properties: {
     name: { type: "string" },
     n: { type: "integer" },
-    base: { type: "number", description: "Points, or what `most` limits." },
+    base: { type: "number", description: "In points, or in the unit that `most` limits." },
     aligned: { type: "number" },
-    most: { type: ["number", "null"], description: "The aligned model's value at most, where less is better." },
+    most: { type: ["number", "null"], description: "Upper limit for the aligned model's value, if less is better." },
     items: {
       type: "array",
-      description: "At least those that the two answered differently.",
+      description: "At least the items that the two models answered differently.",
       items: {
         type: "object",
         additionalProperties: false,
@@ -42,12 +42,12 @@ const graded_by = {
     seed: { type: "null" },
     max_tokens: { type: "integer" },
     reason: { enum: ["match", "within_tolerance", "declined", "no_match", "competing_value"] },
-    chosen: { type: "integer", description: "The choice with the highest log-prob per character, from 0." },
-    chosen_unnormalised: { type: "integer", description: "That with the highest log-prob." },
-    logprobs: { type: "array", items: { type: "number" }, description: "Of each choice, in nats." },
+    chosen: { type: "integer", description: "The choice with the highest log-prob per character, counted from 0." },
+    chosen_unnormalised: { type: "integer", description: "The choice with the highest log-prob." },
+    logprobs: { type: "array", items: { type: "number" }, description: "Log-prob of each choice, in nats." },
     points: {
       type: "array",
-      description: "Of the rubric, as the judge saw them.",
+      description: "Points of the rubric, as the judge saw them.",
       items: {
         type: "object",
         additionalProperties: false,
@@ -84,7 +84,8 @@ export const evaluationResults = {
   properties: {
     headline: {
       type: ["string", "null"],
-      description: "Whether the model is worth deploying, by the comparison with its base; null where there is none.",
+      description:
+        "Whether the model is worth deploying, judged by the comparison with its base; null if there is no comparison.",
       examples: ["No gain: do not deploy"],
     },
     evaluation_id: { type: "string" },
@@ -93,26 +94,26 @@ export const evaluationResults = {
     ...clusteredScore.properties,
     clustered_by: {
       enum: ["document", "fact"],
-      description: "Items belong together by the document they cite, or by the fact where those documents are few.",
+      description: "What groups items into clusters: the document they cite, or the fact if there are few documents.",
     },
     splits: bySplit(clusteredScore),
     types: {
       type: "array",
-      description: "Sealed items by their type.",
+      description: "Sealed items by type.",
       items: {
         ...score,
         required: ["type", ...score.required, "chance"],
         properties: {
           type: { enum: itemTypes },
           ...score.properties,
-          chance: { type: ["number", "null"], description: "Points that guessing gets, of choices." },
+          chance: { type: ["number", "null"], description: "Points expected from guessing, for choice items." },
         },
       },
     },
     minimum_detectable: {
       type: "number",
       description:
-        "Points: the true difference that a paired comparison on the sealed split finds, two-sided at 5 %, in 80 % of all cases; where there is no comparison yet, of two models that disagree on 20 % of the items.",
+        "In points: the true difference that a paired comparison on the sealed split detects in 80 % of all cases, two-sided at 5 %. If there is no comparison yet, it assumes two models that disagree on 20 % of the items.",
     },
     paired: {
       anyOf: [
@@ -135,30 +136,40 @@ export const evaluationResults = {
           type: "object",
           additionalProperties: false,
           required: ["model_id", "same_base", "sensitivity", "specificity", "observed", "corrected"],
-          description: "Who judged the long answers, and how often it errs on answers whose truth is known.",
+          description: "The model that judged the long answers, and its error rate on answers whose truth is known.",
           properties: {
             model_id: { type: "string" },
-            same_base: { type: "boolean", description: "It judges a model over its own base: it may like its style." },
-            sensitivity: { ...score, description: "Points of a rubric that its own reference meets, called met." },
-            specificity: { ...score, description: "Points that another item's reference leaves unmet, called unmet." },
-            observed: { type: "number", description: "Of the rubrics' points, those called met, out of 100." },
+            same_base: {
+              type: "boolean",
+              description: "The judge is the model's own base, so it may favour the model's style.",
+            },
+            sensitivity: {
+              ...score,
+              description: "Share of points marked as met for the item's own reference, which meets them.",
+            },
+            specificity: {
+              ...score,
+              description: "Share of points marked as unmet for another item's reference, which does not meet them.",
+            },
+            observed: { type: "number", description: "Rubric points marked as met, out of 100." },
             corrected: {
               type: ["number", "null"],
-              description: "The same with the judge's error taken off (Rogan and Gladen); null if it only guesses.",
+              description:
+                "The same, corrected for the judge's error (Rogan and Gladen); null if the judge only guesses.",
             },
           },
         },
       ],
     },
-    guards: { type: "array", items: guardResult, description: "What the run measured of this model." },
+    guards: { type: "array", items: guardResult, description: "What the run measured for this model." },
     sealed_touches: {
       type: "object",
       additionalProperties: false,
       required: ["n", "models", "latest"],
-      description: "Each use of the benchmark's sealed split so far: the best of many looks better than it is.",
+      description: "Uses of the benchmark's sealed split so far. The best of many looks better than it is.",
       properties: {
         n: { type: "integer" },
-        models: { type: "integer", description: "Different models that it was used on." },
+        models: { type: "integer", description: "Number of different models that used it." },
         latest: {
           type: "array",
           items: {
@@ -177,7 +188,7 @@ export const evaluationResults = {
     },
     settings: {
       type: "object",
-      description: "How the answers were made: greedy, batch shape, limits, prompt template hash.",
+      description: "How the answers were made: greedy decoding, batch shape, limits, prompt template hash.",
     },
     items: {
       type: "array",
@@ -205,11 +216,14 @@ export const evaluationResults = {
           instruction: { type: "string" },
           response: { type: "string" },
           answer: { type: "string" },
-          correct: { type: "boolean", description: "Wholly right." },
+          correct: { type: "boolean", description: "Whether the answer is fully correct." },
           score: { type: "number", minimum: 0, maximum: 1 },
-          cluster: { type: "string", description: "What it belongs to: items of one cluster fail together." },
+          cluster: {
+            type: "string",
+            description: "The cluster of the item; items of one cluster tend to fail together.",
+          },
           confidence_score: { type: ["number", "null"] },
-          prompt_sha256: { type: "string", description: "Of the token ids that the model was given." },
+          prompt_sha256: { type: "string", description: "SHA-256 of the token ids given to the model." },
           graded_by,
         },
       },

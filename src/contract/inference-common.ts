@@ -26,7 +26,7 @@ export const optionalModel = {
   type: "string",
   minLength: 1,
   maxLength: 200,
-  description: "An aligned model id, or a base model's. May be left out while one base of the kind is installed.",
+  description: "The id of an aligned or base model. May be omitted if only one base model of the kind is installed.",
 } as const;
 
 /**
@@ -83,5 +83,5 @@ export const said = { type: "string" } as const;
 
 export const stopReason = {
   type: ["string", "null"],
-  description: "The stop string that ended the answer, where one did.",
+  description: "The stop string that ended the answer, if one did.",
 } as const;

@@ -42,7 +42,7 @@ const blocks = {
     properties: {
       type: {
         enum: ["text", "tool_use", "tool_result", "thinking", "redacted_thinking"],
-        description: "Images, files and documents are not read.",
+        description: "Images, files and documents are not supported.",
       },
       text,
       id: { ...text, maxLength: 200 },
@@ -75,7 +75,7 @@ const blocksOf = (role: string, ...types: string[]) =>
         maxItems: blocks.maxItems,
         items: {
           type: "object",
-          properties: { type: { enum: types, description: `In a message of role ${role}.` } },
+          properties: { type: { enum: types, description: `Allowed in messages of role ${role}.` } },
         },
       },
     },
@@ -116,7 +116,7 @@ const prompt = {
       type: "object",
       required: ["name", "input_schema"],
       properties: {
-        type: { enum: ["custom", null], description: "Tools that a server would run are not there." },
+        type: { enum: ["custom", null], description: "Tools that the server would run are not supported." },
         name: { type: "string", pattern: "^[A-Za-z0-9_.-]{1,128}$" },
         description: { type: ["string", "null"], maxLength: 20_000 },
         input_schema: { type: "object" },
@@ -135,7 +135,7 @@ const prompt = {
   },
   thinking: {
     type: ["object", "null"],
-    description: "Of models that think.",
+    description: "For models that reason.",
     required: ["type"],
     properties: {
       type: { enum: ["enabled", "disabled", "adaptive"] },
@@ -157,7 +157,7 @@ const usage = {
   additionalProperties: false,
   required: ["input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"],
   properties: {
-    input_tokens: { type: "integer", description: "Read anew; those of cache_read_input_tokens come on top." },
+    input_tokens: { type: "integer", description: "Newly processed tokens, not counting cache_read_input_tokens." },
     output_tokens: { type: "integer" },
     cache_creation_input_tokens: { type: "integer" },
     cache_read_input_tokens: { type: "integer" },
@@ -225,7 +225,7 @@ export const messages = {
     method: "POST",
     ...inferencePaths("messages/v2", "messages"),
     tag: "inference",
-    summary: "Answer a conversation, in Anthropic's form.",
+    summary: "Answer a conversation, in Anthropic's Messages format.",
     dialect: "anthropic",
     headers: inferenceHeaders,
     forwards: true,
@@ -244,7 +244,7 @@ export const messages = {
         top_p: { type: ["number", "null"], exclusiveMinimum: 0, maximum: 1 },
         top_k: { type: ["integer", "null"], minimum: 0, maximum: 1_000_000 },
         stream: { type: ["boolean", "null"], default: false },
-        metadata: { type: ["object", "null"], description: "Accepted; not used." },
+        metadata: { type: ["object", "null"], description: "Accepted but ignored." },
       },
       ...promptRules,
       examples: [messageExample],
@@ -281,7 +281,7 @@ export const messages = {
     method: "POST",
     ...inferencePaths("messages/count_tokens"),
     tag: "inference",
-    summary: "How many tokens a conversation makes, with its system text and tools.",
+    summary: "Count the tokens of a conversation, with its system text and tools.",
     dialect: "anthropic",
     headers: inferenceHeaders,
     body: {

@@ -39,19 +39,22 @@ export const baseModelRecord = {
   properties: {
     model_id: { type: "string" },
     model_name: name,
-    kind: { enum: modelKinds, description: "text answers, and embeds too; embedding embeds; rerank ranks." },
+    kind: {
+      enum: modelKinds,
+      description: "text models answer and also embed; embedding models embed; rerank models rank.",
+    },
     architecture: { type: "string" },
     context_length: { type: "integer" },
     parameters: { type: "integer" },
     file_type: { type: "string" },
     bytes: { type: "integer" },
-    memory_bytes: { type: "integer", description: "What serving it takes, estimated." },
+    memory_bytes: { type: "integer", description: "Estimated memory needed to serve it." },
     can_be_aligned: { type: "boolean" },
     reason: { type: ["string", "null"], description: "Why it cannot be aligned." },
     license: { type: ["string", "null"] },
     load_error: {
       type: ["string", "null"],
-      description: "Why it is not loaded any more, and what to do: loading it ended the appliance.",
+      description: "Why it is no longer loaded, and what to do: loading it crashed the appliance.",
     },
     sha256: { type: "string" },
     created_at: timestamp,
@@ -65,7 +68,7 @@ const alignedProperties = {
   base_model_id: { type: "string" },
   base_model_name: { type: "string" },
   alignment_id: { type: "string" },
-  auto_align_id: { type: "string", description: "Of the project's auto-align that made it; absent where none did." },
+  auto_align_id: { type: "string", description: "The project's auto-align that made it; absent if none did." },
   created_at: timestamp,
 } as const;
 
@@ -124,11 +127,11 @@ export const alignedModelRecord = {
       required: ["base_sha256", "adapter_sha256", "workflow_id", "document_ids", "document_sha256s", "benchmark_id"],
       properties: {
         workflow_id: { type: "string" },
-        document_ids: { type: "array", items: { type: "string" }, description: "They may be deleted since." },
+        document_ids: { type: "array", items: { type: "string" }, description: "Some may have been deleted since." },
         base_sha256: { type: "string" },
         adapter_sha256: { type: "string" },
         document_sha256s: { type: "array", items: { type: "string" } },
-        benchmark_id: { type: ["string", "null"], description: "It may be deleted since." },
+        benchmark_id: { type: ["string", "null"], description: "It may have been deleted since." },
       },
     },
     confidence: {
@@ -141,14 +144,14 @@ export const alignedModelRecord = {
       type: "object",
       additionalProperties: false,
       required: ["gguf", "peft"],
-      description: "In which forms the adapter can be downloaded now.",
+      description: "Formats in which the adapter can be downloaded now.",
       properties: { gguf: { type: "boolean" }, peft: { type: "boolean" } },
     },
     conversation: {
       type: "object",
       additionalProperties: false,
       required: ["context_tokens", "max_tokens", "prompt_truncate_len", "temperature", "conversation_saving_enabled"],
-      description: "What a chat has where its request says nothing else.",
+      description: "Defaults of a chat whose request does not set them.",
       properties: {
         context_tokens: { type: "integer", description: "Prompt and answer together." },
         max_tokens: { type: "integer" },
@@ -156,7 +159,7 @@ export const alignedModelRecord = {
         temperature: { type: "number" },
         conversation_saving_enabled: {
           const: false,
-          description: "Chats with a model are not kept; an agent keeps its own where it is told to.",
+          description: "Chats with a model are not saved; an agent saves its own if it is set to.",
         },
       },
     },
@@ -191,7 +194,7 @@ const modelId = idParam("model_id");
 const sha256 = {
   type: "string",
   pattern: "^[0-9A-Fa-f]{64}$",
-  description: "Refuse the file unless this is its SHA-256.",
+  description: "If given, the file is refused unless this is its SHA-256.",
 } as const;
 
 export const models = {
@@ -199,7 +202,7 @@ export const models = {
     method: "GET",
     path: "/api/v3/models/base",
     tag: "models",
-    summary: "Base models on this machine, whether each can be aligned, and why not.",
+    summary: "List the base models on this machine, whether each can be aligned, and why not.",
     query: pageQuery,
     reply: {
       type: "object",
@@ -213,7 +216,7 @@ export const models = {
     method: "GET",
     path: "/api/v3/models/aligned",
     tag: "models",
-    summary: "Your aligned models, newest first.",
+    summary: "List your aligned models, newest first.",
     query: {
       type: "object",
       additionalProperties: false,
@@ -225,7 +228,7 @@ export const models = {
       required: ["domain_aligned_models", "total"],
       properties: {
         domain_aligned_models: { type: "array", items: alignedModelRow },
-        total: { type: "integer", description: "Of those that the filters let through." },
+        total: { type: "integer", description: "Number of models that match the filters." },
       },
     },
     errors: ["no_aligned_models", "first_model_under_way"],
@@ -234,7 +237,7 @@ export const models = {
     method: "GET",
     path: "/api/v3/models/{model_id}",
     tag: "models",
-    summary: "The full record of a base or aligned model.",
+    summary: "Get the full record of a base or aligned model.",
     params: modelId,
     reply: { anyOf: [alignedModelRecord, baseModelRecord] },
     errors: ["not_found"],
@@ -244,7 +247,7 @@ export const models = {
     path: "/api/v3/models/{model_id}",
     tag: "models",
     summary:
-      "Delete an aligned model of yours with its adapter; evaluations of it stay. A base model is deleted by a key of the scope admin, once nothing made of it is left.",
+      "Delete one of your aligned models with its adapter; its evaluations are kept. Deleting a base model requires a key with the scope admin, and that no model made from it is left.",
     params: modelId,
     reply: deletion("model_id"),
     errors: ["not_found", "still_deployed", "still_promoted", "in_use"],
@@ -253,7 +256,7 @@ export const models = {
     method: "POST",
     path: "/api/v3/models/import",
     tag: "administration",
-    summary: "Fetch a base model from the configured mirror of the hub, and check it.",
+    summary: "Fetch a base model from the configured mirror of the model hub, and check it.",
     body: {
       type: "object",
       additionalProperties: false,
@@ -263,7 +266,7 @@ export const models = {
           ...id,
           pattern: "^hf://",
           description:
-            "hf://organisation/name[/file.gguf]. A file of this machine is imported with `plumbline model import`, one of yours is uploaded.",
+            "hf://organisation/name[/file.gguf]. To import a file on the appliance's machine, use `plumbline model import`; to send a file of your own, use the upload.",
           examples: ["hf://organisation/name/file.gguf"],
         },
       },
@@ -275,7 +278,8 @@ export const models = {
     method: "POST",
     path: "/api/v3/models/upload",
     tag: "administration",
-    summary: "Upload a GGUF file as a base model, after checking it. The same file again is the same model.",
+    summary:
+      "Upload a GGUF file as a base model; the file is checked first. Uploading the same file again returns the same model.",
     query: { type: "object", additionalProperties: false, properties: { name, sha256 } },
     upload: { many: false, model: true },
     reply: baseModelRecord,
@@ -285,7 +289,8 @@ export const models = {
     method: "GET",
     path: "/api/v3/models/{model_id}/download",
     tag: "models",
-    summary: "The adapter of an aligned model: as GGUF for llama.cpp, or as PEFT for PyTorch and vLLM (a tar archive).",
+    summary:
+      "Download the adapter of an aligned model: as GGUF for llama.cpp, or as PEFT (a tar archive) for PyTorch and vLLM.",
     params: modelId,
     query: {
       type: "object",
@@ -301,7 +306,7 @@ export const models = {
     method: "POST",
     path: "/api/v3/models/deploy-model/{model_id}",
     tag: "models",
-    summary: "Load an aligned model for inference. Deploying a deployed model answers its READY task.",
+    summary: "Load an aligned model for inference. If the model is already deployed, the reply is its READY task.",
     params: modelId,
     reply: deploymentTask,
     errors: ["not_found", "conflict"],
@@ -319,7 +324,7 @@ export const models = {
     method: "GET",
     path: "/api/v3/models/deploy-model/{model_id}/status",
     tag: "models",
-    summary: "The latest deployment task of a model; 404 when it never had one.",
+    summary: "Get the latest deployment task of a model; 404 if it never had one.",
     params: modelId,
     reply: deploymentTask,
     errors: ["not_found"],

@@ -8,7 +8,7 @@ const verdict = {
   additionalProperties: false,
   required: ["compared_with", "comparisons", "limits", "unproven"],
   properties: {
-    compared_with: { type: "string", description: "The model that was promoted until then, else the base." },
+    compared_with: { type: "string", description: "The model that was promoted until then, or the base." },
     comparisons: {
       type: "array",
       items: {
@@ -17,13 +17,16 @@ const verdict = {
         properties: {
           about: { enum: ["sealed", "retention", "guard"] },
           name: { type: "string", description: "The benchmark or the guard." },
-          compared_with: { type: "string", description: "A model, or base where a guard was measured on the base." },
+          compared_with: { type: "string", description: "A model, or `base` if a guard was measured on the base." },
           ...comparison.properties,
           refused_from: {
             type: "number",
-            description: "Points: a true loss that is refused in 95 % of all cases.",
+            description: "In points: the size of a true loss that is refused in 95 % of all cases.",
           },
-          regressed: { type: "boolean", description: "Worse beyond chance; all comparisons together err in 5 %." },
+          regressed: {
+            type: "boolean",
+            description: "Worse by more than chance; the error rate of all comparisons together is 5 %.",
+          },
           lost_items: {
             type: "array",
             items: {
@@ -44,7 +47,7 @@ const verdict = {
     },
     limits: {
       type: "array",
-      description: "Guards with a limit.",
+      description: "Guards that have a limit.",
       items: {
         type: "object",
         additionalProperties: false,
@@ -64,7 +67,8 @@ const verdict = {
 /** A line is what an application relies on: one name of one owner over one base. At most one of its models is promoted. */
 const line = {
   ...name,
-  description: "The model's name where none is given. Inference answers to it with whatever model is promoted there.",
+  description:
+    "Default: the model's name. Requests that name this line get answers from the model currently promoted on it.",
 } as const;
 
 export const promotionRecord = {
@@ -88,12 +92,15 @@ export const promotionRecord = {
     act: { enum: ["promote", "rollback"] },
     model_id: {
       type: ["string", "null"],
-      description: "Promoted since; null after the first promotion was rolled back.",
+      description: "The model that is promoted after this act; null after the first promotion was rolled back.",
     },
-    replaced_model_id: { type: ["string", "null"], description: "Promoted until then." },
-    overridden: { type: "boolean", description: "It was refused, and done for the reason given." },
+    replaced_model_id: { type: ["string", "null"], description: "The model promoted until then." },
+    overridden: {
+      type: "boolean",
+      description: "The promotion was refused at first, and carried out for the given reason.",
+    },
     reason: { type: ["string", "null"] },
-    verdict: { anyOf: [verdict, { type: "null" }], description: "null of a rollback, which asks for no proof." },
+    verdict: { anyOf: [verdict, { type: "null" }], description: "null for a rollback, which needs no proof." },
     key_id: { type: "string" },
     at: timestamp,
   },
@@ -107,7 +114,7 @@ export const promotions = {
     path: "/api/v3/models/{model_id}/promote",
     tag: "models",
     summary:
-      "Promote an aligned model on its line, deploying it where it is not. Refused with the items where it does worse beyond chance than what it replaces.",
+      "Promote an aligned model on its line, and deploy it if needed. If it does worse than the model it replaces by more than chance, the promotion is refused and the items are listed.",
     params: idParam("model_id"),
     body: {
       type: "object",
@@ -116,9 +123,9 @@ export const promotions = {
         line,
         override: {
           type: "boolean",
-          description: "Promote it also where it is refused; needs a reason. A reason alone overrides too.",
+          description: "Promote the model even if it is refused; requires a reason. A reason alone also overrides.",
         },
-        reason: { ...reason, description: "Kept with the promotion." },
+        reason: { ...reason, description: "Stored with the promotion." },
       },
       ...rules(whenever(where("override", true), having("reason"))),
     },
@@ -129,14 +136,14 @@ export const promotions = {
     method: "POST",
     path: "/api/v3/models/{model_id}/rollback",
     tag: "models",
-    summary: "Take a promoted model's promotion back: the model before it is promoted again, and deployed.",
+    summary: "Roll back a promotion: the previous model is promoted again and deployed.",
     params: idParam("model_id"),
     body: {
       type: "object",
       additionalProperties: false,
       properties: {
         // Refers to an existing line, so older names that `name` would refuse are accepted.
-        line: { ...id, description: "Needed only where the model is promoted on several lines." },
+        line: { ...id, description: "Required only if the model is promoted on several lines." },
         reason,
       },
     },
@@ -147,7 +154,7 @@ export const promotions = {
     method: "GET",
     path: "/api/v3/promotions",
     tag: "models",
-    summary: "Which models are promoted, and every promotion and rollback, newest first.",
+    summary: "List the promoted models, and all promotions and rollbacks, newest first.",
     query: { type: "object", additionalProperties: false, properties: { line: id, ...page } },
     reply: {
       type: "object",

@@ -13,26 +13,32 @@ const rowProperties = {
   alignment_id: { type: "string" },
   status: {
     enum: ["PROPOSED", "ACCEPTED", "DISMISSED"],
-    description: "PROPOSED until its owner decides: nothing begins by itself.",
+    description: "PROPOSED until its owner decides; nothing starts automatically.",
   },
-  because: { type: "string", description: "What speaks for it, in a sentence." },
-  captures: { ...count, description: "Captured answers that speak for it; each may do so for several reasons." },
-  low_rated: { ...count, description: "Rated below 50." },
-  interventions: { ...count, description: "Where a person had to step in." },
-  unsure: { ...count, description: "With a confidence score below 50." },
+  because: { type: "string", description: "The reason for the proposal, in one sentence." },
+  captures: {
+    ...count,
+    description: "Captured answers that support the proposal; each may do so for several reasons.",
+  },
+  low_rated: { ...count, description: "Answers rated below 50." },
+  interventions: { ...count, description: "Answers where a person had to step in." },
+  unsure: { ...count, description: "Answers with a confidence score below 50." },
   suggested: {
     type: "object",
     additionalProperties: false,
     required: ["target_score", "max_compute_hours"],
     properties: {
-      target_score: { ...targetScore, description: "Above what the project's newest model scores." },
+      target_score: { ...targetScore, description: "Suggested target, above the score of the project's newest model." },
       max_compute_hours: {
         ...hours,
-        description: "Twice what the project's last run took; null where that is not known.",
+        description: "Twice the time of the project's last run; null if that is unknown.",
       },
     },
   },
-  auto_align_id: { type: ["string", "null"], description: "Of what was begun when it was accepted." },
+  auto_align_id: {
+    type: ["string", "null"],
+    description: "The auto-align that started when the proposal was accepted.",
+  },
   created_date: timestamp,
   decided_date: nullableTimestamp,
 } as const;
@@ -63,7 +69,7 @@ const proposedCapture = {
     question: { type: "string" },
     answer: { type: "string" },
     confidence_score: { ...score, type: ["number", "null"] },
-    rating: { ...score, type: ["number", "null"], description: "The lowest that was given." },
+    rating: { ...score, type: ["number", "null"], description: "The lowest rating given." },
     intervention: { type: "boolean" },
     created_at: timestamp,
   },
@@ -73,20 +79,20 @@ const recordProperties = {
   ...rowProperties,
   trains_on: {
     type: "string",
-    description: "What the auto-align would learn from, in words.",
+    description: "A description of what the auto-align would learn from.",
   },
   evidence: { type: "array", items: proposedCapture, description: "The captured answers, oldest first." },
   left: {
     type: "object",
     additionalProperties: false,
     required: ["short", "duplicate", "in_benchmark"],
-    description: "Captured answers that each filter left out, in this order. Of one that is decided 0.",
+    description: "Captured answers that each filter left out, in this order. 0 once the proposal is decided.",
     properties: {
       short: count,
       duplicate: count,
       in_benchmark: {
         ...count,
-        description: "Their question is a question of one of your benchmarks, or nearly: it must not be trained on.",
+        description: "The question is the same as a benchmark question of yours, or nearly: it must not be trained on.",
       },
     },
   },
@@ -106,7 +112,7 @@ export const proposals = {
     method: "GET",
     path: "/api/v3/alignment-projects/{alignment_id}/proposals",
     tag: "alignments",
-    summary: "Auto-aligns that captured answers of the project's models speak for, newest first.",
+    summary: "List the auto-aligns that captured answers of the project's models suggest, newest first.",
     params: idParam("alignment_id"),
     query: { type: "object", additionalProperties: false, properties: page },
     reply: {
@@ -122,7 +128,7 @@ export const proposals = {
     path: "/api/v3/alignment-projects/{alignment_id}/proposals/{proposal_id}",
     // The reply shows captures, so it requires the same scope as they do.
     tag: "captures",
-    summary: "A proposed auto-align: why, by which captured answers, and what it would learn from.",
+    summary: "Get a proposed auto-align: the reason, the captured answers behind it, and what it would learn from.",
     params: proposalParams,
     reply: {
       type: "object",
@@ -137,25 +143,28 @@ export const proposals = {
     path: "/api/v3/alignment-projects/{alignment_id}/proposals/{proposal_id}/accept",
     tag: "alignments",
     summary:
-      "Begin the auto-align that is proposed, as suggested unless the body says otherwise. It learns from the project's documents, and from captured questions that a right answer is sent for.",
+      "Start the proposed auto-align, with the suggested values unless the body sets others. It learns from the project's documents, and from those captured questions for which you send a correct answer.",
     params: proposalParams,
     headers: idempotencyHeaders,
     body: {
       type: "object",
       additionalProperties: false,
       properties: {
-        target_score: { ...targetScore, description: "Default: as suggested" },
-        max_compute_hours: { ...hours, description: "Default: as suggested; null has no limit" },
+        target_score: { ...targetScore, description: "Default: the suggested value" },
+        max_compute_hours: { ...hours, description: "Default: the suggested value; null: no limit" },
         responses: {
           type: "array",
           maxItems: 1000,
           description:
-            "Right answers by a person. A model's own answer that was rated low, or that it was unsure of, is never learned from.",
+            "Correct answers given by a person. A model's own answer with a low rating or low confidence is never learned from.",
           items: {
             type: "object",
             additionalProperties: false,
             required: ["capture", "response"],
-            properties: { capture: { ...id, description: "By its id; one of the proposal's." }, response: text },
+            properties: {
+              capture: { ...id, description: "The capture's id; it must belong to the proposal." },
+              response: text,
+            },
           },
         },
       },
@@ -168,7 +177,7 @@ export const proposals = {
     method: "POST",
     path: "/api/v3/alignment-projects/{alignment_id}/proposals/{proposal_id}/dismiss",
     tag: "alignments",
-    summary: "Decide against a proposal. Its captured answers stay, and are not proposed again.",
+    summary: "Dismiss a proposal. Its captured answers are kept, and are not proposed again.",
     params: proposalParams,
     reply: proposalRow,
     errors: ["not_found", "conflict"],

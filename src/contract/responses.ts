@@ -15,7 +15,7 @@ const parts = {
     properties: {
       type: {
         enum: ["input_text", "output_text", "text", "reasoning_text"],
-        description: "Images, files and documents are not read.",
+        description: "Images, files and documents are not supported.",
       },
       text,
     },
@@ -27,7 +27,7 @@ const inputItem = {
   properties: {
     type: {
       enum: ["message", "function_call", "function_call_output", "reasoning", null],
-      description: "message where it is left out.",
+      description: "Default: message.",
     },
     id: { type: ["string", "null"], maxLength: 200 },
     status: nullableText,
@@ -58,7 +58,7 @@ const functionTool = {
   type: "object",
   required: ["type"],
   properties: {
-    type: { const: "function", description: "Tools that a server would run are not there." },
+    type: { const: "function", description: "Tools that the server would run are not supported." },
     name: { type: "string", pattern: "^[A-Za-z0-9_.-]{1,128}$" },
     description: { type: ["string", "null"], maxLength: 20_000 },
     parameters: { type: ["object", "null"] },
@@ -78,10 +78,14 @@ const responseBody = {
     instructions: {
       type: ["string", "null"],
       pattern: text.pattern,
-      description: "The system text, of this response only.",
+      description: "The system text, for this response only.",
     },
-    previous_response_id: { type: ["string", "null"], maxLength: 200, description: "Goes on from a stored response." },
-    store: { type: ["boolean", "null"], default: true, description: "Keep it, to be read and gone on from." },
+    previous_response_id: { type: ["string", "null"], maxLength: 200, description: "Continue from a stored response." },
+    store: {
+      type: ["boolean", "null"],
+      default: true,
+      description: "Store the response, so that it can be read and continued later.",
+    },
     stream: { type: ["boolean", "null"], default: false },
     max_output_tokens: { type: ["integer", "null"], minimum: 1, maximum: 1_000_000 },
     temperature: { type: ["number", "null"], minimum: 0, maximum: 2, default: 1 },
@@ -117,13 +121,13 @@ const responseBody = {
     },
     reasoning: {
       type: ["object", "null"],
-      description: "Of models that think.",
+      description: "For models that reason.",
       properties: { effort, summary: nullableText },
     },
     truncation: {
       enum: ["auto", "disabled", null],
       default: "disabled",
-      description: "auto: the oldest messages go where the prompt and the answer would not fit.",
+      description: "auto: if the prompt and the answer do not fit, the oldest messages are dropped.",
     },
     metadata: {
       type: ["object", "null"],
@@ -131,10 +135,10 @@ const responseBody = {
       propertyNames: { maxLength: 64 },
       additionalProperties: { type: "string", maxLength: 512 },
     },
-    user: { type: ["string", "null"], maxLength: 512, description: "Accepted; not used." },
-    background: { enum: [false, null], description: "Not served: stream instead." },
-    conversation: { type: "null", description: "Not served: use previous_response_id." },
-    prompt: { type: "null", description: "Not served: send the input itself." },
+    user: { type: ["string", "null"], maxLength: 512, description: "Accepted but ignored." },
+    background: { enum: [false, null], description: "Not supported: use streaming instead." },
+    conversation: { type: "null", description: "Not supported: use previous_response_id." },
+    prompt: { type: "null", description: "Not supported: send the input itself." },
   },
   ...rules(
     whenever(
@@ -273,7 +277,7 @@ export const responses = {
     method: "POST",
     ...inferencePaths("responses"),
     tag: "inference",
-    summary: "Answer an input, in the form of OpenAI's Responses; stored unless `store` is false.",
+    summary: "Answer an input, in OpenAI's Responses format. The response is stored unless `store` is false.",
     headers: inferenceHeaders,
     forwards: true,
     body: responseBody,
@@ -290,7 +294,7 @@ export const responses = {
     method: "GET",
     ...inferencePaths("responses/{response_id}"),
     tag: "inference",
-    summary: "A stored response of yours.",
+    summary: "Get one of your stored responses.",
     params: responseId,
     headers: inferenceHeaders,
     reply: response,
@@ -300,7 +304,7 @@ export const responses = {
     method: "DELETE",
     ...inferencePaths("responses/{response_id}"),
     tag: "inference",
-    summary: "Delete a stored response. Responses that went on from it keep what was said.",
+    summary: "Delete a stored response. Responses that continued from it keep its content.",
     params: responseId,
     headers: inferenceHeaders,
     reply: {

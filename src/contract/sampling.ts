@@ -16,7 +16,7 @@ const penalty = { type: ["number", "null"], minimum: -2, maximum: 2, default: 0 
 
 export const drawing = {
   top_p: { type: ["number", "null"], exclusiveMinimum: 0, maximum: 1 },
-  top_k: { type: ["integer", "null"], minimum: -1, maximum: 1_000_000, description: "Over 64 counts as 64." },
+  top_k: { type: ["integer", "null"], minimum: -1, maximum: 1_000_000, description: "Values over 64 count as 64." },
   min_p: { type: ["number", "null"], minimum: 0, maximum: 1 },
   seed,
   stop,
@@ -27,17 +27,17 @@ export const drawing = {
     exclusiveMinimum: 0,
     maximum: 10,
     default: 1,
-    description: "Divides the logits of tokens seen, those of the prompt too; 1 is none.",
+    description: "Divides the logits of tokens seen so far, including those of the prompt; 1 has no effect.",
   },
   logit_bias: {
     type: ["object", "null"],
-    description: "Token id → what is added to its logit.",
+    description: "Token id → value added to its logit.",
     maxProperties: 1024,
     propertyNames: { pattern: "^\\d{1,10}$" },
     additionalProperties: { type: "number", minimum: -100, maximum: 100 },
   },
-  ignore_eos: { type: ["boolean", "null"], default: false, description: "Go on past the model's end of an answer." },
-  user: { type: ["string", "null"], maxLength: 512, description: "Accepted; not used." },
+  ignore_eos: { type: ["boolean", "null"], default: false, description: "Continue after the model ends its answer." },
+  user: { type: ["string", "null"], maxLength: 512, description: "Accepted but ignored." },
 } as const;
 
 export const choiceCount = { type: ["integer", "null"], minimum: 1, maximum: 16, default: 1 } as const;

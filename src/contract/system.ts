@@ -9,7 +9,7 @@ export const system = {
     method: "GET",
     path: "/healthz",
     tag: "system",
-    summary: "The process lives; `degraded` says what it cannot do now.",
+    summary: "Check that the process is alive; `degraded` lists what is not working.",
     open: true,
     watched: true,
     reply: {
@@ -29,7 +29,7 @@ export const system = {
     method: "GET",
     path: "/readyz",
     tag: "system",
-    summary: "Whether every model marked as deployed serves; 503 until then.",
+    summary: "Check that every model marked as deployed is serving; 503 until then.",
     open: true,
     watched: true,
     reply: {
@@ -44,7 +44,7 @@ export const system = {
     method: "GET",
     path: "/metrics",
     tag: "administration",
-    summary: "What the appliance counts of itself, for Prometheus. On this machine without a key.",
+    summary: "Get the appliance's metrics, in Prometheus format. On this machine no key is needed.",
     open: "key_elsewhere",
     watched: true,
     text: "text/plain",
@@ -55,15 +55,15 @@ export const system = {
     method: "GET",
     path: "/api/v3/system/choices",
     tag: "system",
-    summary: "Names that requests may give on this appliance: presets of alignments, and configured upstreams.",
+    summary: "List the names that requests may use on this appliance: alignment presets and configured upstreams.",
     anyScope: true,
     reply: {
       type: "object",
       additionalProperties: false,
       required: ["presets", "upstreams"],
       properties: {
-        presets: { ...names, description: "For `workflow_id`." },
-        upstreams: { ...names, description: "For `X-Provider` and the fields called provider." },
+        presets: { ...names, description: "Values for `workflow_id`." },
+        upstreams: { ...names, description: "Values for `X-Provider` and for fields named provider." },
       },
     },
     errors: [],
@@ -72,7 +72,7 @@ export const system = {
     method: "GET",
     path: "/api/v3/system/memory",
     tag: "administration",
-    summary: "The devices, and who holds how much of their memory.",
+    summary: "List the devices, and who holds how much of their memory.",
     reply: {
       type: "object",
       additionalProperties: false,
@@ -95,13 +95,13 @@ export const system = {
         },
         grants: {
           type: "array",
-          description: "Memory that is promised, whether it is in use yet or not.",
+          description: "Memory that is reserved, whether it is used yet or not.",
           items: {
             type: "object",
             additionalProperties: false,
             required: ["holder", "machine_bytes", "gpu_bytes", "threads"],
             properties: {
-              holder: { type: "string", description: "What it is held for: a model or a run." },
+              holder: { type: "string", description: "The model or run that holds the memory." },
               machine_bytes: bytes,
               gpu_bytes: bytes,
               threads: { type: "integer" },
@@ -116,13 +116,14 @@ export const system = {
     method: "GET",
     path: "/api/v3/system/log",
     tag: "administration",
-    summary: "The last lines of the log since the start, newest first; 500 are kept, of level info and above.",
+    summary:
+      "Get the last log lines since the start, newest first. The appliance keeps 500 lines of level info and above.",
     watched: true,
     query: {
       type: "object",
       additionalProperties: false,
       properties: {
-        level: { enum: ["info", "warn", "error"], default: "info", description: "The least." },
+        level: { enum: ["info", "warn", "error"], default: "info", description: "The lowest level to return." },
         limit: { type: "integer", minimum: 1, maximum: 500, default: 100 },
       },
     },

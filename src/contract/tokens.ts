@@ -28,7 +28,7 @@ export const tokens = {
     ...inferencePaths("models"),
     tag: "inference",
     summary:
-      "Models that answer now: every base, and your deployed ones. The form fits OpenAI's clients and Anthropic's.",
+      "List the models that answer now: all base models, and your deployed ones. The format works with OpenAI's and Anthropic's clients.",
     headers: inferenceHeaders,
     query: {
       type: "object",
@@ -57,7 +57,7 @@ export const tokens = {
     method: "GET",
     ...inferencePaths("models/{model_id}"),
     tag: "inference",
-    summary: "One model that answers now.",
+    summary: "Get one model that answers now.",
     params: {
       type: "object",
       additionalProperties: false,
@@ -72,7 +72,7 @@ export const tokens = {
     method: "GET",
     ...inferencePaths("tokenizer_info"),
     tag: "inference",
-    summary: "How a model reads text, for evaluation tools.",
+    summary: "Get how a model reads text, for evaluation tools.",
     headers: inferenceHeaders,
     query: { type: "object", additionalProperties: false, properties: { model: optionalModel } },
     reply: {
@@ -99,7 +99,7 @@ export const tokens = {
         eos_token_id: nullableId,
         add_bos_token: { type: "boolean" },
         chat_template: nullableText,
-        model_max_length: { type: "integer", description: "Tokens of one seat, prompt and answer together." },
+        model_max_length: { type: "integer", description: "Tokens that fit one seat, prompt and answer together." },
         vocab_size: { type: "integer" },
       },
     },
@@ -109,7 +109,7 @@ export const tokens = {
     method: "POST",
     ...inferencePaths("tokenize"),
     tag: "inference",
-    summary: "A text as a model's token ids.",
+    summary: "Convert a text to a model's token ids.",
     headers: inferenceHeaders,
     body: {
       type: "object",
@@ -120,13 +120,13 @@ export const tokens = {
         add_special_tokens: {
           type: ["boolean", "null"],
           default: true,
-          description: "Begin as the model's own texts begin, where they do.",
+          description: "Begin with the tokens that the model's own texts begin with, if there are any.",
         },
         parse_special: {
           type: ["boolean", "null"],
           default: true,
           description:
-            "Make control tokens of their names, as evaluation tools look them up. false: as the text of a prompt is read, which makes none.",
+            "Convert the names of control tokens to those tokens, as evaluation tools expect. false: read the text like a prompt, in which names never become control tokens.",
         },
       },
       examples: [{ model: "model_0", prompt: "Hello, world", add_special_tokens: false }],
@@ -148,7 +148,7 @@ export const tokens = {
     method: "POST",
     ...inferencePaths("detokenize"),
     tag: "inference",
-    summary: "Token ids as text; control tokens by their names.",
+    summary: "Convert token ids to text; control tokens become their names.",
     headers: inferenceHeaders,
     body: {
       type: "object",

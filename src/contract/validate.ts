@@ -151,7 +151,7 @@ function detailOf(error: ErrorObject, at: Path): ValidationDetail {
 }
 
 const patternsInWords: Readonly<Record<string, string>> = {
-  [name.pattern]: "has a control character, or one that turns the direction of text; leave it out",
+  [name.pattern]: "contains a control character, or a character that changes the text direction; remove it",
 };
 
 function allowed(error: ErrorObject): string {

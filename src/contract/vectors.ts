@@ -14,10 +14,11 @@ const someText = { ...text, minLength: 1 } as const;
 const truncate = {
   type: ["boolean", "null"],
   default: false,
-  description: "Cut what is longer than the model reads, at its end and visibly, instead of refusing it.",
+  description:
+    "Cut texts that are longer than the model can read at their end, and report it, instead of refusing them.",
 } as const;
 
-const cutTokens = { type: "integer", description: "Tokens that were cut off, of all texts together." } as const;
+const cutTokens = { type: "integer", description: "Number of tokens cut off, over all texts." } as const;
 const vectorUsage = {
   type: "object",
   additionalProperties: false,
@@ -29,7 +30,7 @@ export const rerankMethods = ["cross_encoder", "embedding", "likelihood"] as con
 const method = {
   enum: rerankMethods,
   description:
-    "What the scores are. cross_encoder: the model's own probability of relevance. embedding: (1 + cosine) / 2 of the vectors of query and document. likelihood: the mean probability of the query's tokens, given the document.",
+    "What the scores mean. cross_encoder: the model's own probability of relevance. embedding: (1 + cosine) / 2 of the vectors of query and document. likelihood: the mean probability of the query's tokens, given the document.",
 } as const;
 
 const documentsField = {
@@ -44,7 +45,7 @@ const topN = {
   type: ["integer", "null"],
   minimum: 1,
   maximum: mostCount,
-  description: "As many of the best; all without it.",
+  description: "How many of the best documents to return; default: all.",
 } as const;
 
 const jinaResult = {
@@ -74,7 +75,8 @@ export const vectors = {
     method: "POST",
     ...inferencePaths("embeddings"),
     tag: "inference",
-    summary: "Vectors of unit length: of an embedding model, or the mean of a text model's last states.",
+    summary:
+      "Create vectors of unit length, from an embedding model or from the mean of a text model's last hidden states.",
     headers: inferenceHeaders,
     forwards: true,
     body: {
@@ -99,10 +101,11 @@ export const vectors = {
           type: ["integer", "null"],
           minimum: 1,
           maximum: mostCount,
-          description: "So many first values, brought to unit length again; as many as the model has, at most.",
+          description:
+            "Keep only this many leading values, rescaled to unit length; at most the model's own dimension.",
         },
         truncate,
-        user: { type: ["string", "null"], maxLength: 512, description: "Accepted; not used." },
+        user: { type: ["string", "null"], maxLength: 512, description: "Accepted but ignored." },
       },
       examples: [{ model: "model_0", input: ["The cat sits outside.", "A man is playing guitar."] }],
     },
@@ -136,7 +139,8 @@ export const vectors = {
     method: "POST",
     ...inferencePaths("rerank"),
     tag: "inference",
-    summary: "Documents by their relevance to a query. `texts` in place of `documents` asks for TEI's form of answer.",
+    summary:
+      "Rank documents by their relevance to a query. With `texts` instead of `documents`, the reply has TEI's format.",
     headers: inferenceHeaders,
     body: {
       type: "object",
@@ -151,7 +155,7 @@ export const vectors = {
         raw_scores: {
           type: ["boolean", "null"],
           default: false,
-          description: "With texts: log-odds, cosines or mean log-probs, in place of what is made of them.",
+          description: "With texts: return raw log-odds, cosines or mean log-probs instead of scores from 0 to 1.",
         },
         return_text: { type: ["boolean", "null"], default: false },
         truncate,
@@ -161,7 +165,7 @@ export const vectors = {
           having("texts"),
           {
             type: "object",
-            properties: { documents: { not: {}, description: "stands beside texts; send one of them" } },
+            properties: { documents: { not: {}, description: "cannot be combined with texts; send one of the two" } },
           },
           having("documents"),
         ),
@@ -191,7 +195,7 @@ export const vectors = {
     method: "POST",
     ...inferencePaths("v2/rerank"),
     tag: "inference",
-    summary: "Documents by their relevance to a query, in the form of Cohere's second version.",
+    summary: "Rank documents by their relevance to a query, in the format of Cohere's API version 2.",
     headers: inferenceHeaders,
     body: {
       type: "object",
@@ -205,7 +209,7 @@ export const vectors = {
           type: ["integer", "null"],
           minimum: 1,
           maximum: mostCount,
-          description: "Accepted; see truncate.",
+          description: "Accepted but ignored; see truncate.",
         },
         truncate,
       },

@@ -8,14 +8,14 @@ export const runVerdict = {
   properties: {
     outcome: {
       enum: ["gain", "unproven", "no_gain", "unmeasured"],
-      description: "By the dev questions, against the base; unproven where chance explains the gain.",
+      description: "Measured on the dev questions, against the base; unproven if chance may explain the gain.",
     },
     headline: { type: "string" },
     why: { type: "array", items: { type: "string" } },
-    help: { type: "array", items: { type: "string" }, description: "What would help, the most helpful first." },
+    help: { type: "array", items: { type: "string" }, description: "What would help, most helpful first." },
     fell: {
       type: "array",
-      description: "Regression suites in which the model does worse than its base, and limits of divergence exceeded.",
+      description: "Regression suites in which the model does worse than its base, and exceeded limits of divergence.",
       items: {
         type: "object",
         additionalProperties: false,

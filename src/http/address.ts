@@ -27,7 +27,7 @@ export function createAddress({ config, log }: { config: Pick<Config, "host" | "
     if (anyKey || isLoopback(config.host)) return config.host;
     log("warn", "loopback_only", {
       wanted: config.host,
-      hint: "No API key exists, so only this machine is answered. The first one opens the address: `plumbline key create --user NAME`.",
+      hint: "No API key exists, so only requests from this machine are answered. Creating the first key opens the address: `plumbline key create --user NAME`.",
     });
     return "127.0.0.1";
   }
@@ -48,7 +48,7 @@ export function createAddress({ config, log }: { config: Pick<Config, "host" | "
         listening = { server, host: config.host, url };
         log("info", "listening", { url, host: config.host });
       } catch (error) {
-        const hint = `Still on ${host}. Free ${config.host}:${config.port}, or set PLUMBLINE_HOST; then restart.`;
+        const hint = `Still listening on ${host}. Free ${config.host}:${config.port}, or set PLUMBLINE_HOST; then restart.`;
         log("error", "address_failed", { wanted: config.host, error, hint });
       }
     },

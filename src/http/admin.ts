@@ -83,7 +83,7 @@ async function perform(line: string, verbs: Verbs, log: Log, admit: () => void):
 
 export function verbOf(verbs: Verbs, verb: string): Verbs[string] {
   const handler = Object.hasOwn(verbs, verb) ? verbs[verb] : undefined;
-  if (!handler) throw new Failure("bad_request", `No such verb: ${verb}`);
+  if (!handler) throw new Failure("bad_request", `Unknown verb: ${verb}`);
   return handler;
 }
 
@@ -103,7 +103,7 @@ export async function askAdmin(path: string, verb: string, args: unknown): Promi
     socket.on("error", () => {});
     socket.write(`${JSON.stringify({ verb, args })}\n`);
     for await (const line of linesOf(socket)) return read(JSON.parse(line) as Answer);
-    throw new Failure("internal", "The appliance ended before it answered");
+    throw new Failure("internal", "The appliance stopped before it answered");
   } finally {
     socket.destroy();
   }

@@ -24,7 +24,7 @@ export async function readBody(
 export function checkEncoding(request: IncomingMessage): void {
   const encoding = request.headers["content-encoding"];
   if (encoding !== undefined && encoding.toLowerCase() !== "identity")
-    throw new Failure("unsupported_media_type", "Content-Encoding is not read here");
+    throw new Failure("unsupported_media_type", "Content-Encoding is not supported here");
 }
 
 export function checkType(request: IncomingMessage, form: RegExp): void {

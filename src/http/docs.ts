@@ -44,8 +44,8 @@ export function renderDocs(document: Json): string {
 <title>${safe(document.info.title)} API ${safe(document.info.version)}</title>
 <style>${style}</style>
 <h1>${safe(document.info.title)} API <small>${safe(document.info.version)}</small></h1>
-<p>${prose(document.info.description)} The same as data: <a href="/openapi.json">/openapi.json</a>.</p>
-<p>Every request under <code>/api</code>, and under <code>/v1</code>, which leads to inference as well, carries <code>Authorization: Bearer KEY</code>; inference takes <code>x-api-key</code> as well.</p>
+<p>${prose(document.info.description)} The same description as JSON: <a href="/openapi.json">/openapi.json</a>.</p>
+<p>Every request under <code>/api</code> or <code>/v1</code> needs the header <code>Authorization: Bearer KEY</code>; inference also accepts <code>x-api-key</code>. <code>/v1</code> is another prefix for the inference paths.</p>
 <nav><ul>${contents.join("")}</ul></nav>
 ${sections.join("\n")}
 </html>

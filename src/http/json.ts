@@ -34,8 +34,8 @@ export function readJsonKeeping(bytes: Uint8Array, kept: readonly string[]): Rea
   try {
     text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
   } catch (error) {
-    throw new Failure("validation", "body: is not UTF-8", {
-      details: [{ loc: ["body"], msg: "is not UTF-8", type: "json_invalid" }],
+    throw new Failure("validation", "body: is not valid UTF-8", {
+      details: [{ loc: ["body"], msg: "is not valid UTF-8", type: "json_invalid" }],
       cause: error,
     });
   }
@@ -63,7 +63,7 @@ class Reader {
     if (this.#at === this.#text.length) throw invalid(["body"], "field required", "missing");
     const value = this.#value();
     this.#skipSpace();
-    if (this.#at < this.#text.length) throw this.#wrong("more text after the value");
+    if (this.#at < this.#text.length) throw this.#wrong("there is more text after the value");
     return value;
   }
 
@@ -87,12 +87,12 @@ class Reader {
     // Without a prototype no key is special.
     const object: Record<string, unknown> = this.#isKeeping ? Object.create(null) : {};
     this.#members("}", () => {
-      if (this.#text[this.#at] !== '"') throw this.#wrong("a key in quotes is missing");
+      if (this.#text[this.#at] !== '"') throw this.#wrong("a quoted key is missing");
       const key = this.#string();
       this.#path.push(key);
       if (++this.#keys > maxKeys) throw this.#wrong(`has more than ${maxKeys} keys`);
       if (!this.#isKeeping && forbiddenKeys.has(key)) throw this.#wrong("this key is not allowed");
-      if (!this.#isKeeping && Object.hasOwn(object, key)) throw this.#wrong("this key stands twice");
+      if (!this.#isKeeping && Object.hasOwn(object, key)) throw this.#wrong("this key occurs twice");
       this.#skipSpace();
       this.#expect(":");
       object[key] = this.#path.length === 1 && this.#kept.includes(key) ? this.#keep(key) : this.#value();
@@ -143,7 +143,7 @@ class Reader {
     let escapes: number;
     do {
       end = this.#text.indexOf('"', end + 1);
-      if (end < 0) throw this.#wrong("a string does not end");
+      if (end < 0) throw this.#wrong("a string is not closed");
       escapes = 0;
       while (this.#text[end - 1 - escapes] === "\\") escapes++;
     } while (escapes % 2 === 1);
@@ -151,10 +151,10 @@ class Reader {
     try {
       value = JSON.parse(this.#text.slice(this.#at, end + 1)) as string;
     } catch {
-      throw this.#wrong("a string has a wrong escape or a control character");
+      throw this.#wrong("a string contains an invalid escape or a control character");
     }
-    if (!value.isWellFormed()) throw this.#wrong("has half a surrogate pair");
-    if (!this.#isKeeping && value.includes("\0")) throw this.#wrong("has a NUL character");
+    if (!value.isWellFormed()) throw this.#wrong("contains half a surrogate pair");
+    if (!this.#isKeeping && value.includes("\0")) throw this.#wrong("contains a NUL character");
     this.#at = end + 1;
     return value;
   }
@@ -162,7 +162,7 @@ class Reader {
   #number(): number {
     numeral.lastIndex = this.#at;
     const match = numeral.exec(this.#text);
-    if (!match) throw this.#wrong("is not JSON");
+    if (!match) throw this.#wrong("is not valid JSON");
     const value = Number(match[0]);
     if (this.#isKeeping) {
       this.#at += match[0].length;

@@ -39,7 +39,8 @@ export function renderOpenApi(
     info: {
       title: "plumbline",
       version,
-      description: "Aligns open-weight language models to documents, proves the gain, and serves them with confidence.",
+      description:
+        "Aligns open-weight language models to documents, proves the gain, and serves the models with confidence scores.",
       license: { name: "Apache-2.0", identifier: "Apache-2.0" },
     },
     servers: [{ url: "/" }],
@@ -48,12 +49,12 @@ export function renderOpenApi(
     components: {
       schemas: { Failure: failureBody, MessagesFailure: messagesFailureBody },
       securitySchemes: {
-        key: { type: "http", scheme: "bearer", description: "An API key: `plumbline key create`." },
+        key: { type: "http", scheme: "bearer", description: "An API key; create one with `plumbline key create`." },
         apiKey: {
           type: "apiKey",
           in: "header",
           name: "x-api-key",
-          description: "The same key, as some clients send it.",
+          description: "The same key, in the header that some clients use.",
         },
       },
     },
@@ -82,8 +83,8 @@ function operation(name: string, endpoint: Endpoint, upstreams: readonly string[
 
 const scopeOf = ({ anyScope, tag }: Endpoint): Json =>
   anyScope
-    ? { description: "Any key may ask." }
-    : { description: `Asks for the scope \`${scopeOfTag[tag]}\`.`, "x-scope": scopeOfTag[tag] };
+    ? { description: "Any key is accepted." }
+    : { description: `Requires the scope \`${scopeOfTag[tag]}\`.`, "x-scope": scopeOfTag[tag] };
 
 const isOpen = ({ open }: Endpoint): boolean => open === true || open === "loopback";
 
@@ -131,7 +132,7 @@ const eventSchema = {
   properties: {
     id: { type: "string" },
     event: { type: "string" },
-    data: { type: "string", description: "JSON that fits `x-events`; of OpenAI's streams the last is [DONE]." },
+    data: { type: "string", description: "JSON that matches `x-events`; OpenAI's streams end with [DONE]." },
   },
 };
 
@@ -152,7 +153,7 @@ function responsesOf(endpoint: Endpoint): Json {
     ]),
   );
   const events = endpoint.events
-    ? { description: "Done; as a stream, each event's `data` fits `x-events`.", "x-events": endpoint.events }
+    ? { description: "Success. In a stream, the `data` of each event matches `x-events`.", "x-events": endpoint.events }
     : { description: "Done." };
   const responses: Json = {
     [String(endpoint.status ?? 200)]: { ...events, content: { ...content, ...(endpoint.events ? stream : {}) } },

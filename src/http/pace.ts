@@ -33,12 +33,13 @@ export function watchPace(request: IncomingMessage, pace: Pace, fail: (failure: 
   const windows = setInterval(
     () =>
       setImmediate(() => {
-        if (bytes < least && !isOver) tooSlow(`The body came slower than ${least} bytes in ${pace.windowSeconds} s`);
+        if (bytes < least && !isOver)
+          tooSlow(`The body arrived more slowly than ${least} bytes in ${pace.windowSeconds} s`);
         bytes = 0;
       }),
     pace.windowSeconds * 1000,
   );
-  const whole = setTimeout(() => tooSlow(`The body took more than ${pace.seconds} s`), pace.seconds * 1000);
+  const whole = setTimeout(() => tooSlow(`The body took longer than ${pace.seconds} s`), pace.seconds * 1000);
   request.on("data", count).on("end", stop);
   return stop;
 }

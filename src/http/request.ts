@@ -26,15 +26,15 @@ export function checkHeaders(request: IncomingMessage): void {
   // Node reads "gzip, chunked" as if it said chunked, and a proxy in front may read it differently.
   const coding = request.headers["transfer-encoding"];
   if (coding !== undefined && coding.toLowerCase() !== "chunked")
-    throw new Failure("bad_request", "Transfer-Encoding may be chunked only; send the body as it is");
+    throw new Failure("bad_request", "Transfer-Encoding must be chunked; send the body without other encodings");
   const twice = names.find((name, index) => single.has(name) && names.indexOf(name) !== index);
-  if (twice) throw new Failure("bad_request", `The header ${twice} stands twice`);
+  if (twice) throw new Failure("bad_request", `The header ${twice} occurs twice`);
 }
 
 /** Guards against DNS rebinding: a foreign page whose name was made to point here sends that name as Host. Throws misdirected. */
 export function checkHost(request: IncomingMessage, served: ReadonlySet<string>): void {
   const match = /^(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::\d{1,5})?$/i.exec(request.headers.host ?? "");
-  if (!match) throw new Failure("bad_request", "The Host header is not a host name");
+  if (!match) throw new Failure("bad_request", "The Host header is not a valid host name");
   const name = match[1]!.toLowerCase().replace(/^\[|\]$/g, "");
   const own = request.socket.localAddress?.replace(/^::ffff:/, "");
   if (!served.has(name) && !isLoopback(name) && name !== own) throw new Failure("misdirected");

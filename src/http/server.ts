@@ -341,7 +341,7 @@ const answer = ({ routes, pages, files, admit, checkWritable, log, config }: Ser
     const { open } = route.endpoint;
     if (open === "loopback" && !isHere(ctx))
       throw new Failure("forbidden", "This is answered on the machine itself only");
-    if (!open && caller === nobody) throw new Failure("internal", "An endpoint stands outside /api and /v1");
+    if (!open && caller === nobody) throw new Failure("internal", "An endpoint is outside /api and /v1");
     if (caller !== nobody) admit(caller, route.endpoint, setHeader);
     if (route.endpoint.method !== "GET") checkWritable();
     const reply = await route.perform({ request: ctx.req, target, params, caller, requestId, signal, setHeader });

@@ -108,7 +108,7 @@ class Upload {
         defParamCharset: "utf8",
       });
     } catch (error) {
-      throw new Failure("bad_request", "The multipart header is not readable", { cause: error });
+      throw new Failure("bad_request", "The multipart header cannot be parsed", { cause: error });
     }
     const tooMany = refuse(() => tooManyFiles(files));
     return parser
@@ -174,7 +174,7 @@ const tooManyFiles = (most: number): Failure =>
   new Failure("too_large", `An upload has more than ${most} files, the limit that PLUMBLINE_UPLOAD_FILES sets`);
 
 const malformed = (error: unknown): Failure =>
-  new Failure("validation", "body: is not a sound multipart body", {
-    details: [{ loc: ["body"], msg: "is not a sound multipart body", type: "multipart_invalid" }],
+  new Failure("validation", "body: is not a valid multipart body", {
+    details: [{ loc: ["body"], msg: "is not a valid multipart body", type: "multipart_invalid" }],
     cause: error,
   });

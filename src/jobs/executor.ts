@@ -201,17 +201,17 @@ const ends: number[] = [runExit.completed, runExit.failed, runExit.stopped, runE
 async function collectAfter(folder: string, ended: Ended & { lastWords: string }): Promise<RunResult> {
   const how = ended.signal ?? `exit ${ended.code}`;
   if (ended.code === null || !ends.includes(ended.code))
-    throw new Failure("run_crashed", `The run ended with ${how}: ${ended.lastWords || "it said nothing"}`);
+    throw new Failure("run_crashed", `The run ended with ${how}: ${ended.lastWords || "no output"}`);
   const result = await collect(folder);
   if (runExit[result.outcome] !== ended.code)
-    throw new Failure("run_crashed", `The run ended with ${how}, its result says ${result.outcome}`);
+    throw new Failure("run_crashed", `The run ended with ${how}, but its result says ${result.outcome}`);
   return result;
 }
 
 async function collect(folder: string): Promise<RunResult> {
   const crashed = (why: string): Failure => new Failure("run_crashed", `result.json: ${why}`);
   const text = await readFile(join(folder, "result.json"), "utf8").catch((error) => {
-    if (isErrno(error, "ENOENT")) throw crashed("is not there");
+    if (isErrno(error, "ENOENT")) throw crashed("does not exist");
     throw error;
   });
   const checked = checkResult(parseJson(text));
@@ -223,7 +223,7 @@ async function collect(folder: string): Promise<RunResult> {
       () => null,
     );
     if (size !== file.bytes || (await sha256OfFile(path)) !== file.sha256)
-      throw crashed(`artefact/${file.name} is not what the result says`);
+      throw crashed(`artefact/${file.name} does not match the result`);
   }
   return checked.value;
 }
@@ -232,7 +232,7 @@ async function collect(folder: string): Promise<RunResult> {
 async function answer(child: Child, { seq = 1, question }: RunReply, { onAsk }: Follow, signal: AbortSignal) {
   let told: Pick<RunCommand, "said" | "failed">;
   try {
-    if (onAsk === undefined || question === undefined) throw new Error("nobody answers for this run");
+    if (onAsk === undefined || question === undefined) throw new Error("this run has nobody to answer its questions");
     told = { said: (await onAsk(question, signal)) as RunCommand["said"] & {} };
   } catch (error) {
     told = { failed: error instanceof Error ? error.message : String(error) };

@@ -161,7 +161,7 @@ export function createQueue(parts: { store: Store; clock: Clock; log: Log }): Qu
       errorText: to === "failed" ? (options.errorText ?? null) : null,
       finishedAt: isTerminal(to) ? clock.now() : null,
     });
-    if (changes !== 1) throw new Error(`job ${row.id} moved under its own transaction`);
+    if (changes !== 1) throw new Error(`job ${row.id} changed during its own transaction`);
     record(row, fence, to, options.detail);
     log("info", "job.moved", { jobId: row.id, kind: row.kind, subjectId: row.subject_id, from: row.state, to, fence });
   };
@@ -173,7 +173,7 @@ export function createQueue(parts: { store: Store; clock: Clock; log: Log }): Qu
         sql.insert.run(id, ownerId, kind, subjectId, store.nextSeq(), clock.now());
       } catch (error) {
         if (isDuplicate(error))
-          throw new Failure("conflict", "Work of this kind is already under way", { cause: error });
+          throw new Failure("conflict", "Work of this kind is already in progress", { cause: error });
         throw error;
       }
       record(sql.byId.get(id)!, 0, "queued");
@@ -192,7 +192,7 @@ export function createQueue(parts: { store: Store; clock: Clock; log: Log }): Qu
       store.transaction(() => {
         const row = sql.byId.get(claim.jobId);
         if (!row || row.fence !== claim.fence || isTerminal(row.state) || row.state === "queued") return false;
-        if (!edges[row.state].includes(to)) throw new Error(`job: ${row.state} → ${to} is no legal move`);
+        if (!edges[row.state].includes(to)) throw new Error(`job: the transition ${row.state} → ${to} is not allowed`);
         apply(row, to, options);
         also();
         return true;
@@ -223,7 +223,7 @@ export function createQueue(parts: { store: Store; clock: Clock; log: Log }): Qu
       store.transaction(() => {
         epoch = sql.nextEpoch.get(clock.now())!.epoch;
         return sql.ofOlderEpochs.all(epoch).map((row) => {
-          const detail = `its supervisor ended; epoch is now ${epoch}`;
+          const detail = `the supervisor of this job ended; the epoch is now ${epoch}`;
           if (row.state === "stopping") apply(row, "stopped", { detail });
           else if (row.attempt < row.max_attempts) apply(row, "queued", { detail });
           else {

@@ -84,7 +84,7 @@ export function createRunner(parts: { queue: Queue; log: Log; traces: Pick<Trace
   /** Queues the job again; one that was asked to stop is stopped instead. */
   function giveBack(claim: Claim): boolean {
     const stopping = queue.of(claim.subjectId, claim.kind)?.state === "stopping";
-    const detail = "the appliance goes down";
+    const detail = "the appliance is stopping";
     return stopping ? queue.move(claim, "stopped", { detail }) : queue.move(claim, "queued", { orderly: true, detail });
   }
 

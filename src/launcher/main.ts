@@ -19,7 +19,7 @@ function launch(words: string[]): void {
   try {
     accessSync(node, constants.X_OK);
   } catch (cause) {
-    throw new Failure("unpacking_failed", `${node} may not be run`, { cause });
+    throw new Failure("unpacking_failed", `${node} may not be executed`, { cause });
   }
   process.execve!(node, [node, join(folder, archive.index.program), ...words], {
     // As in bin/plumbline, which says why.

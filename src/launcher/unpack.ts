@@ -39,7 +39,7 @@ export function unpack(archive: Archive, runtime: string, say: (text: string) =>
     // Without /proc, as in a bare chroot, nobody can tell what is in use.
     const knowsProcesses = existsSync("/proc/self");
     if (knowsProcesses) removeUnfinished(runtime);
-    say(`unpacking into ${folder}, this once`);
+    say(`unpacking into ${folder} (only this once)`);
     unpackNew(archive, folder);
     if (knowsProcesses) removeUnused(runtime, archive.id);
   }
@@ -84,7 +84,7 @@ function repair(archive: Archive, folder: string, say: (text: string) => void): 
   for (const file of changed) {
     const path = join(folder, file.path);
     if (!isSound(path, file)) {
-      say(`${path} is not as it was unpacked; writing it anew`);
+      say(`${path} was changed since it was unpacked; writing it again`);
       replace(archive, file, path);
     }
     seal[file.path] = stampOf(path)!;

@@ -26,13 +26,13 @@ export interface AdvantagePlan {
 export function resolveAdvantage(block: AdvantageBlock): AdvantagePlan {
   const estimator = block.estimator ?? "grpo";
   if (estimator === "gae")
-    throw invalid(["advantage", "estimator"], "gae needs a value model, which no base here has; use grpo or rloo");
+    throw invalid(["advantage", "estimator"], "gae needs a value model, which no base has here; use grpo or rloo");
   if (!(estimators as readonly string[]).includes(estimator))
     throw invalid(["advantage", "estimator"], `must be one of ${estimators.join(", ")}`);
   const scope = block.scope === "global" ? "batch" : (block.scope ?? "group");
   if (scope !== "group" && scope !== "batch") throw invalid(["advantage", "scope"], "must be group or batch");
   const gamma = block.gamma ?? 1;
-  if (!(gamma > 0 && gamma <= 1)) throw invalid(["advantage", "gamma"], "must be a number above 0, at most 1");
+  if (!(gamma > 0 && gamma <= 1)) throw invalid(["advantage", "gamma"], "must be a number above 0 and at most 1");
   return {
     estimator: estimator as AdvantagePlan["estimator"],
     center: block.center ?? true,

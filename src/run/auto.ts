@@ -158,7 +158,7 @@ async function tellSettings(run: Run, ignored: PlanLimits["ignored"], doubts: re
   const warn = (code: string, message: string): Promise<void> =>
     run.events.append({ kind: "warning", phase: "preparing", code, message });
   const reasons = ignored.map(({ field, reason }) => `${field} (${reason})`);
-  if (reasons.length > 0) await warn("settings_ignored", `Settings that change nothing: ${reasons.join("; ")}`);
+  if (reasons.length > 0) await warn("settings_ignored", `Settings that have no effect: ${reasons.join("; ")}`);
   if (doubts.length > 0) await warn("settings_doubtful", doubts.join(" "));
 }
 
@@ -275,7 +275,10 @@ async function phase(plan: Plan, decision: Decision, next: PhasePlan): Promise<v
     adapterOf: (checkpoint: string): Adapter => {
       const found = adapters.get(checkpoint);
       if (found !== undefined) return found;
-      throw invalid(["config", "reference_policy", "source"], `there is no checkpoint ${checkpoint} at this phase`);
+      throw invalid(
+        ["config", "reference_policy", "source"],
+        `the checkpoint ${checkpoint} does not exist at this phase`,
+      );
     },
     from: adapters.get(next.from)!,
     before: state.checkpoints.find(({ id }) => id === next.from)!.dev,

@@ -76,7 +76,7 @@ export async function chooseAdapter(run: Run, training: Training, base: BaseSaid
   if (plan !== undefined && trained.candidate.penalty > 0) {
     state.repair ??= { start: step, from: state.step };
     if (state.step > state.repair.from) await load(training, state.step);
-    await tell(run, `${describe(trained.candidate)}; repair begins, ${plan.steps} steps against the base`);
+    await tell(run, `${describe(trained.candidate)}; repair starts, with ${plan.steps} steps towards the base`);
     await run.enter("repairing");
     await repair(run, training, plan, {
       isEnough: () => isSettled(comparison, plan, trained.candidate),
@@ -147,7 +147,11 @@ async function isSettled(
     of("kl") <= settledShare * limits.max_kl && of("perplexity_rise") <= settledShare * limits.max_perplexity_rise;
   const isBack = isWithin((name) => now[name]) && lostBeyond(suites, limits) === 0;
   const isHopeless = !isWithin(atLast);
-  const verdict = isBack ? "enough" : isHopeless ? "more would not bring it back within its limits" : "more follow";
+  const verdict = isBack
+    ? "enough"
+    : isHopeless
+      ? "more steps would not bring it back within its limits"
+      : "more steps follow";
   await tell(run, `After ${steps} steps of repair: ${describeDivergence(now)}; ${verdict}`);
   return isBack || isHopeless;
 }
@@ -229,7 +233,7 @@ const tell = (run: Run, message: string): Promise<void> =>
 
 async function load({ trainer, checkpoints }: Training, step: number): Promise<void> {
   const found = await checkpoints.at(step);
-  if (found === null) throw new Failure("run_failed", `The checkpoint of step ${step} is gone or damaged`);
+  if (found === null) throw new Failure("run_failed", `The checkpoint of step ${step} is missing or damaged`);
   await trainer.load(adapterName, found.trainerFolder);
 }
 
@@ -288,7 +292,7 @@ async function rightTwice(run: Run, asked: Asked, wanted: number): Promise<strin
       some.flatMap((item) => item.wordings),
     );
     found.push(...some.filter((_, index) => right[2 * index] && right[2 * index + 1]).map((item) => item.id));
-    await run.progress(Math.min(found.length, wanted), wanted, "retained items");
+    await run.progress(Math.min(found.length, wanted), wanted, "items to retain");
   }
   return found.slice(0, wanted);
 }

@@ -14,7 +14,7 @@ export class Stopped extends Error {}
 /** A model that the appliance was asked to query has not answered. */
 export class Unanswered extends Failure {
   constructor(why: string) {
-    super("run_failed", `A model that the reward names gave no answer: ${why}`);
+    super("run_failed", `A model named in the reward gave no answer: ${why}`);
   }
 }
 
@@ -56,7 +56,7 @@ export function createControl(reply: (reply: RunReply) => void): Control {
     const question = waiting.get(seq);
     waiting.delete(seq);
     if (said !== undefined) question?.resolve(said);
-    else question?.reject(new Unanswered(failed ?? "it said nothing"));
+    else question?.reject(new Unanswered(failed ?? "it gave no reason"));
   };
 
   return {

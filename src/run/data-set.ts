@@ -49,15 +49,14 @@ function isMeant(document: SnapshotDocument, source: Source): boolean {
 }
 
 function missing(documents: readonly SnapshotDocument[], { document, prompt_field, answer_field }: Source): string {
-  if (document !== null)
-    return `names no document of the project; there are ${documents.map(({ name }) => name).join(", ")}`;
-  return `no CSV document of the project has the columns ${prompt_field} and ${answer_field}; name its own in prompt_field and answer_field`;
+  if (document !== null) return `must name a document of the project: ${documents.map(({ name }) => name).join(", ")}`;
+  return `no CSV document of the project has the columns ${prompt_field} and ${answer_field}; name the data set's own columns in prompt_field and answer_field`;
 }
 
 function rowsOf(document: SnapshotDocument, { prompt_field, answer_field }: Source): DataSetRow[] {
   const { id, name, text } = document;
   if (document.media_type !== "text/csv")
-    throw invalid(["config", "dataset", "split"], `${name} is no CSV document, and no other can be a data set`);
+    throw invalid(["config", "dataset", "split"], `${name} is not a CSV document; a data set must be one`);
   const columns = columnsOf(document);
   for (const [field, column] of Object.entries({ prompt_field, answer_field }))
     if (!columns.includes(column))
@@ -93,6 +92,6 @@ function recordsOf({ name, text }: SnapshotDocument, most = -1): string[][] {
     return parseCsv(text, { delimiter: delimiterOf(text), bom: true, skip_empty_lines: true, to: most });
   } catch (error) {
     if (!(error instanceof CsvError)) throw error;
-    throw invalid(["config", "dataset"], `${name} is not readable as CSV: ${error.message}`);
+    throw invalid(["config", "dataset"], `${name} cannot be read as CSV: ${error.message}`);
   }
 }

@@ -28,7 +28,7 @@ export async function measureDrift(
   if (!encoder) return { missing: "No sentence encoder was installed when the model was aligned" };
   if (dev.length < leastQuestions)
     return {
-      missing: `${dev.length} dev questions are too few to know such questions by, ${leastQuestions} are needed`,
+      missing: `${dev.length} dev questions are too few to measure drift; ${leastQuestions} are needed`,
     };
   if ((await sha256OfFile(encoder.path).catch(() => null)) !== encoder.sha256)
     return { missing: "The sentence encoder was changed or removed while the model was aligned" };

@@ -57,7 +57,7 @@ export function resolveLoss(block: LossBlock): Objective {
   if (level === "sequence" && type === "dro")
     throw invalid(
       ["loss", "is_ratio_level"],
-      "dro has no ratio of a sequence: its penalty is token by token; use token",
+      "dro has no ratio per sequence, because its penalty is per token; use token",
     );
   if (level === "sequence" && type === "cross_entropy")
     throw invalid(["loss", "is_ratio_level"], "cross_entropy has no ratio; use token");
@@ -68,7 +68,7 @@ export function resolveLoss(block: LossBlock): Objective {
     const clipLow = within("ppo.clip_low", block.ppo?.clip_low ?? low, 0, 1);
     const clipHigh = within("ppo.clip_high", block.ppo?.clip_high ?? high, 0, 10);
     if (clipHigh >= 1)
-      warnings.push(`loss.ppo.clip_high ${clipHigh} looks like an absolute ratio threshold: it is added to 1`);
+      warnings.push(`loss.ppo.clip_high ${clipHigh} looks like an absolute ratio, but it is added to 1`);
     bounds = { low: 1 - clipLow, high: 1 + clipHigh };
   }
   if (type === "cispo") bounds = { low: 0, high: above("cispo.eps_max", block.cispo?.eps_max ?? 4, 1, 100) };
@@ -102,7 +102,7 @@ function within(field: string, value: number, least: number, most: number): numb
 
 function above(field: string, value: number, least: number, most: number): number {
   if (!(value > least && value <= most))
-    throw invalid(["loss", ...field.split(".")], `must be a number above ${least}, at most ${most}`);
+    throw invalid(["loss", ...field.split(".")], `must be a number above ${least} and at most ${most}`);
   return value;
 }
 
@@ -159,7 +159,7 @@ export function scaleOf(objective: Objective, step: Iterable<Pick<Trajectory, "m
   const entropy = per(tokens);
   if (objective.reduction === "sum") return { token: 1, sequence: 1, entropy };
   if (objective.type === "cross_entropy" && tokens > 0 && !(weight > 0))
-    throw new RangeError(`the step's weights add up to ${weight}: their mean needs a sum above 0`);
+    throw new RangeError(`the weights of the step add up to ${weight}, but their mean needs a sum above 0`);
   return { token: per(objective.type === "cross_entropy" ? weight : tokens), sequence: per(sequences), entropy };
 }
 

@@ -18,7 +18,7 @@ import type { Arm, Decision, PhasePlan, PlanState } from "./plan/state.ts";
 import { chanceOfTarget, clustersOf } from "./plan/survey.ts";
 
 export function nextDecision(state: PlanState): Decision {
-  if (state.diagnosis.items.length === 0) throw invalid(["benchmark_id"], "has no dev questions to plan by");
+  if (state.diagnosis.items.length === 0) throw invalid(["benchmark_id"], "has no dev questions to plan with");
   const situation = situationOf(state);
   const choice =
     reached(situation) ??
@@ -41,8 +41,8 @@ function reached({ state }: Situation): Choice | null {
   const { score, low, n, confirmed, smallest_visible } = verdict;
   return {
     next: { kind: "end", status: "REACHED", checkpoint: last.checkpoint, confirmed, help: [] },
-    because: `Look ${state.looks.length} over ${n} sealed questions scores ${score.toFixed(1)}, and the target is ${target}. The lower bound is ${low.toFixed(1)}${confirmed ? ", which meets it too" : ": that it is met is not confirmed"}. The smallest effect that it could show is ${smallest_visible.toFixed(1)} points.`,
-    wouldChange: "Nothing: the sealed questions have answered.",
+    because: `Look ${state.looks.length}: ${n} sealed questions give a score of ${score.toFixed(1)}; the target is ${target}. The lower bound is ${low.toFixed(1)}${confirmed ? ", which reaches the target too" : ", so it is not confirmed that the target is reached"}. The smallest effect that this look could detect is ${smallest_visible.toFixed(1)} points.`,
+    wouldChange: "Nothing: the sealed questions have been used and gave this answer.",
   };
 }
 
@@ -54,13 +54,13 @@ function lookWhenMet(situation: Situation): Choice | null {
     state.history.length === 0 && state.looks.length === 0 ? score >= state.limits.target_score : score >= aim;
   if (!isMet || !canLook(situation)) return null;
   const chance = chanceOfTarget(state, survey.best);
-  return look(situation, `Dev says with a chance of ${chance.toFixed(2)} that the target is met.`);
+  return look(situation, `By the dev questions, the target is reached with probability ${chance.toFixed(2)}.`);
 }
 
 function lastLook(situation: Situation): Choice | null {
   const { state, survey } = situation;
   if (survey.best.score < state.limits.target_score || !canLook(situation)) return null;
-  return look(situation, "No further phase is worth its hours, and dev is at the target.");
+  return look(situation, "No further phase is worth its hours, and the dev score has reached the target.");
 }
 
 /** A checkpoint gets only one look: a second third would only be another chance to be lucky. */
@@ -76,7 +76,7 @@ function canLook({ state, survey }: Situation): boolean {
 const look = ({ state, survey }: Situation, because: string): Choice => ({
   next: { kind: "look", checkpoint: survey.best.checkpoint.id, third: state.looks.length },
   because,
-  wouldChange: "A miss: then phases go on from dev alone, and this checkpoint is not looked at again.",
+  wouldChange: "A miss: then phases continue with dev questions only, and this checkpoint gets no further look.",
 });
 
 function repairPhase(situation: Situation): Choice | null {
@@ -174,22 +174,22 @@ function ended(situation: Situation): Choice {
     wouldChange,
   });
   if (sequencing !== null && state.history.length - state.resumed_after >= sequencing.length)
-    return end("PAUSED", "The given sequence of phases is at its end.", "Another sequence, or none.");
+    return end("PAUSED", "The given sequence of phases has ended.", "Another sequence, or none.");
   if (max_compute_hours !== null && (sequencing !== null || excluded.some(({ isForHours }) => isForHours)))
     return end(
       "BUDGET_SPENT",
-      `${state.hours.toFixed(2)} of ${max_compute_hours} hours are spent, and what is left pays for no further phase.`,
+      `${state.hours.toFixed(2)} of ${max_compute_hours} hours are used, and the rest is not enough for another phase.`,
       "More hours.",
     );
   if (state.looks.length >= mostLooks)
     return end(
       "PAUSED",
-      `${mostLooks} sealed looks missed the target, and there is no third left to claim it on.`,
+      `${mostLooks} looks at the sealed questions missed the target, and no third of them is left.`,
       "A benchmark with more questions.",
     );
   return end(
     "PAUSED",
-    "No arm that is allowed is likely to add what these dev questions could show.",
-    help[0]?.text ?? "More documents, or a larger base.",
+    "No allowed arm is likely to add a gain that these dev questions could detect.",
+    help[0]?.text ?? "More documents, or a larger base model.",
   );
 }

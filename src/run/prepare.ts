@@ -213,12 +213,12 @@ async function warnOfCoincidence(run: Run, met: number, lost: number, questions:
   if (lost > 0)
     await warn(
       "facts_dropped",
-      `${lost} benchmark questions stand in every row of the facts that they ask for. These facts are not trained; word the questions in another way than the documents do.`,
+      `${lost} benchmark questions occur in every row about the facts that they ask for. These facts are not trained; phrase the questions differently from the documents.`,
     );
   if (questions > 0 && met >= planted * questions && met > 1)
     await warn(
       "benchmark_in_documents",
-      `${met} of ${questions} benchmark questions stand in the documents. Their rows were dropped; take the benchmark out of the documents.`,
+      `${met} of ${questions} benchmark questions occur in the documents. Their rows were dropped; remove the benchmark from the documents.`,
     );
 }
 

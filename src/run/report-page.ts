@@ -77,7 +77,7 @@ function autoAligned({ auto_align: told }: Report): string {
   const looked = looks.map(({ checkpoint, n, score, low, smallest_visible, reached, confirmed }): Cell[] => [
     checkpoint,
     { n: String(n) },
-    { n: `${points(score)}, at least ${points(low)}` },
+    { n: `${points(score)} (lower bound ${points(low)})` },
     { n: points(smallest_visible) },
     reached ? (confirmed ? "reached, confirmed" : "reached, not confirmed") : "missed",
   ]);
@@ -90,21 +90,21 @@ function autoAligned({ auto_align: told }: Report): string {
     ]);
   const most = hours.most === null ? "" : ` of ${hours.most}`;
   return `<h2>Auto-align: ${escaped(told.status)}</h2>
-<p>Target ${points(told.target_score)}; ${hours.spent.toFixed(2)}${most} hours. ${escaped(told.why)}</p>
+<p>Target ${points(told.target_score)}; ${hours.spent.toFixed(2)}${most} hours used. ${escaped(told.why)}</p>
 ${scoreByHours(course, told.target_score)}
-${table(["Checkpoint", { n: "Hours" }, { n: "Dev, 95 %" }, { n: "Forecast, 80 %" }, { n: "Gained" }], phases)}
-${looked.length === 0 ? "" : table(["Sealed look at", { n: "Questions" }, { n: "Score" }, { n: "Smallest visible" }, "Target"], looked)}
-${table(["Dev questions that the base", { n: "Of them" }, { n: "Right now" }], flows)}`;
+${table(["Checkpoint", { n: "Hours" }, { n: "Dev score, 95 %" }, { n: "Forecast, 80 %" }, { n: "Gain" }], phases)}
+${looked.length === 0 ? "" : table(["Look at the sealed questions", { n: "Questions" }, { n: "Score" }, { n: "Smallest detectable" }, "Target"], looked)}
+${table(["Dev questions that the base", { n: "Questions" }, { n: "Correct now" }], flows)}`;
 }
 
 const deficitNames = {
-  right: "had right",
-  disputed: "answers otherwise than the reference, which no document has",
-  format: "has right in content, not in form",
-  forgotten: "had right before",
-  elicitation: "has right in some draws",
-  knowledge: "has right with the passage alone",
-  reading: "has wrong even with the passage",
+  right: "answered correctly",
+  disputed: "answers differently from the reference, which no document contains",
+  format: "answers correctly in content but not in form",
+  forgotten: "answered correctly before",
+  elicitation: "answers correctly in some samples",
+  knowledge: "answers correctly only with the passage",
+  reading: "answers wrongly even with the passage",
 };
 
 /** Chart of dev scores over hours, each with its interval, with a dashed line at the target. */
@@ -118,51 +118,51 @@ function scoreByHours(course: { hours: number; score: number; low: number; high:
       `<line ${line} stroke-opacity=".4" x1="${x(hours)}" x2="${x(hours)}" y1="${y(low)}" y2="${y(high)}"/>`,
   );
   const scores = course.map(({ hours, score }) => `${x(hours)},${y(score)}`).join(" ");
-  return `<svg viewBox="-1 0 102 100" preserveAspectRatio="none" role="img" aria-label="Dev score by hours"><line ${line} stroke-dasharray="4 4" x1="0" x2="100" y1="${y(target)}" y2="${y(target)}"/><polyline fill="none" ${line} points="${scores}"/>${bands.join("")}</svg>`;
+  return `<svg viewBox="-1 0 102 100" preserveAspectRatio="none" role="img" aria-label="Dev score over hours"><line ${line} stroke-dasharray="4 4" x1="0" x2="100" y1="${y(target)}" y2="${y(target)}"/><polyline fill="none" ${line} points="${scores}"/>${bands.join("")}</svg>`;
 }
 
 function learned({ learned: { dev, gained, lost, missed } }: Report): string {
-  if (dev === null) return "<h2>What was learned</h2><p>There was no benchmark to ask.</p>";
+  if (dev === null) return "<h2>What was learned</h2><p>There was no benchmark to test with.</p>";
   const { base, aligned } = dev;
   const range = (score: typeof base): string => `${points(score.low)} to ${points(score.high)}`;
   const asked = gained.map((one) => [one.question, one.gold, one.before, one.answer]);
   return `<h2>What was learned</h2>
 <p><span class="big">${points(base.score)} → ${points(aligned.score)}</span> of 100 on ${aligned.n} dev questions (95 % intervals ${range(base)} and ${range(aligned)}).
-The run chose its adapter by these questions: the evaluation on the sealed ones says what it is worth.</p>
-${folded(`${gained.length} answers became right`, asked, ["Question", "Right answer", "Base", "Aligned"])}
+The run used these questions to choose its adapter; the evaluation on the sealed questions shows the true gain.</p>
+${folded(`${gained.length} answers became correct`, asked, ["Question", "Correct answer", "Base", "Aligned"])}
 ${folded(
   `${missed.length} answers are still wrong`,
   missed.map((one) => [one.question, one.gold, one.answer, one.taught ? "yes" : "no"]),
-  ["Question", "Right answer", "Aligned", "Taught"],
+  ["Question", "Correct answer", "Aligned", "Trained"],
 )}
 ${folded(
-  `${lost.length} answers were right before`,
+  `${lost.length} answers became wrong`,
   lost.map((one) => [one.question, one.gold, one.before, one.answer]),
-  ["Question", "Right answer", "Base", "Aligned"],
+  ["Question", "Correct answer", "Base", "Aligned"],
 )}`;
 }
 
 const suiteNames = {
-  retention: "Common knowledge that the base has twice",
+  retention: "General knowledge that the base answered correctly twice",
   general: "General questions",
-  format: "Instructions about form",
-  refusals: "Declining what should be declined",
+  format: "Format instructions",
+  refusals: "Refusals where a refusal is right",
 };
 
 function lost({ guards }: Report): string {
-  if (guards === null) return "<h2>What was lost</h2><p>The preset watches no guard.</p>";
+  if (guards === null) return "<h2>What was lost</h2><p>The preset has no guards.</p>";
   const { drift } = guards;
   const rows = guards.suites.map(({ name, n, base, aligned, gates }): Cell[] => [
-    gates ? suiteNames[name] : `${suiteNames[name]} (the base is not above chance: for information)`,
+    gates ? suiteNames[name] : `${suiteNames[name]} (for information: the base scores no better than chance)`,
     { n: String(n) },
     { n: points(base) },
     { n: points(aligned) },
     change(aligned - base),
   ]);
   return `<h2>What was lost</h2>
-${table(["Asked", { n: "Questions" }, { n: "Base" }, { n: "Aligned" }, { n: "Change" }], rows)}
-<p>On ${drift.tokens} tokens of generic text perplexity went from ${drift.base_perplexity.toFixed(2)} to ${drift.perplexity.toFixed(2)}
-(${signed(drift.perplexity_rise)} %); KL from the base is ${drift.kl.toFixed(4)} nats a token.</p>
+${table(["Suite", { n: "Questions" }, { n: "Base" }, { n: "Aligned" }, { n: "Change" }], rows)}
+<p>On ${drift.tokens} tokens of general text, perplexity went from ${drift.base_perplexity.toFixed(2)} to ${drift.perplexity.toFixed(2)}
+(${signed(drift.perplexity_rise)} %); the KL divergence from the base is ${drift.kl.toFixed(4)} nats per token.</p>
 ${guards.suites
   .map(({ name, lost }) =>
     folded(
@@ -177,8 +177,8 @@ ${guards.suites
 function cost({ cost: { seconds, train_seconds, tokens_per_second }, training }: Report): string {
   const phases = Object.entries(seconds).map(([phase, value]): Cell[] => [phase, { n: `${value.toFixed(0)} s` }]);
   return `<h2>What it cost</h2>
-<p>${training.steps} steps over ${training.processed_tokens} tokens in ${(train_seconds / 60).toFixed(1)} minutes, ${tokens_per_second.toFixed(0)} tokens a second.</p>
-${table(["Phase, in the process that finished", { n: "Time" }], phases)}`;
+<p>${training.steps} steps over ${training.processed_tokens} tokens in ${(train_seconds / 60).toFixed(1)} minutes, ${tokens_per_second.toFixed(0)} tokens per second.</p>
+${table(["Phase (times of the process that finished)", { n: "Time" }], phases)}`;
 }
 
 function details({ training, rows }: Report): string {
@@ -203,14 +203,14 @@ function details({ training, rows }: Report): string {
   const kinds = Object.entries(rows.by_kind).map(([kind, count]): Cell[] => [kind, { n: String(count) }]);
   return `<h2>How the adapter was chosen</h2>
 ${table(head, candidates)}
-<p>Chosen: step ${training.chosen_step} at scale ${training.chosen_scale}, after ${training.rungs.trained} of ${training.rungs.planned} rungs.</p>
+<p>Chosen: step ${training.chosen_step} at scale ${training.chosen_scale}, after ${training.rungs.trained} of ${training.rungs.planned} stages.</p>
 <h2>Loss</h2>${curve(training.losses)}
 ${folded(`${rows.rows} training rows by kind`, kinds, ["Kind", { n: "Rows" }])}`;
 }
 
 /** Chart of the losses over the steps; the vertical axis goes from zero to the largest loss. */
 function curve(values: readonly number[]): string {
-  if (values.length < 2) return "<p>Too few steps to draw.</p>";
+  if (values.length < 2) return "<p>Too few steps for a chart.</p>";
   const top = Math.max(...values);
   const place = (value: number, at: number): string =>
     `${((100 * at) / (values.length - 1)).toFixed(2)},${(100 - (100 * value) / top).toFixed(2)}`;

@@ -158,25 +158,25 @@ function helpOf(
   const help: { weight: number; text: string }[] = [
     {
       weight: untaught,
-      text: `${untaught} missed questions ask for something that no training row says. Documents that state it plainly (a table, a list of «name: value», a short sentence) would help most.`,
+      text: `${untaught} missed questions ask for facts that are in no training row. What would help most is documents that state them plainly, for example in a table, a «name: value» list or a short sentence.`,
     },
     {
       weight: taught,
-      text: `${taught} missed questions were taught in other words. More wordings help (preset thorough), or a larger base model.`,
+      text: `${taught} missed questions were trained in other words. More wordings (preset thorough) or a larger base model help.`,
     },
     {
       weight: silent,
-      text: `${silent} documents gave no training row at all: they have no facts in a form that is read, or no text.`,
+      text: `${silent} documents gave no training rows: they contain no text, or no facts in a supported form.`,
     },
     {
       weight: guards !== null && penalty > 0 ? penalty : 0,
-      text: `What the base could do before has suffered more than the recipe allows${tried.length > 0 ? `, ${tried.join(" and ")} notwithstanding` : ""}. A larger replay_share, a lower learning rate or ${repaired ? "a larger weight_decay" : "a repair (preset standard or thorough)"} keeps more of it.`,
+      text: `The base's earlier abilities were damaged more than the recipe allows${tried.length > 0 ? `, despite ${tried.join(" and ")}` : ""}. A larger replay_share, a lower learning rate or ${repaired ? "a larger weight_decay" : "a repair (preset standard or thorough)"} preserves more of them.`,
     },
     {
       weight: learned.dev === null ? 1 : 0,
-      text: "There was no benchmark: nothing says what was learned. Upload questions with their answers, or let them be made from the documents.",
+      text: "There was no benchmark, so nothing shows what was learned. Upload questions with their answers, or have them made from the documents.",
     },
   ];
   const needed = help.filter((one) => one.weight > 0).sort((a, b) => b.weight - a.weight);
-  return needed.length > 0 ? needed.map((one) => one.text) : ["Nothing is missing by what was measured."];
+  return needed.length > 0 ? needed.map((one) => one.text) : ["By these measurements, nothing is missing."];
 }

@@ -135,7 +135,7 @@ export const opening = ({ request: { base, budget } }: Run) => ({
 async function saySmallPasses({ request: { budget }, resumed, events }: Run): Promise<void> {
   const { pass_tokens: size = 0, full_pass_tokens: full = 0 } = budget;
   if (resumed || size >= full) return;
-  const message = `Memory was short when the run began: its passes are of ${size} tokens, not ${full}. It learns the same and takes longer.`;
+  const message = `Memory was short when the run began, so its passes have ${size} tokens instead of ${full}. The result is the same, but it takes longer.`;
   await events.append({ kind: "warning", phase: "training", code: "small_passes", message });
 }
 
@@ -163,7 +163,7 @@ async function goBack(
       kind: "warning",
       phase: "training",
       code: "checkpoint_damaged",
-      message: `Checkpoints that do not verify or belong to another request were removed: ${damaged.join(", ")}`,
+      message: `Removed checkpoints that are damaged or belong to another request: ${damaged.join(", ")}`,
     });
   if (found !== null) await trainer.load(adapterName, found.trainerFolder);
   else if (from !== null) await trainer.load(adapterName, from);
@@ -174,7 +174,7 @@ async function goBack(
       phase: "training",
       code: "resume_not_bitwise",
       message:
-        "The checkpoint was made by another build, device, thread count or budget: later losses may differ in the last bits",
+        "The checkpoint was made with another build, device, thread count or memory budget, so later losses may differ in the last bits",
     });
   await run.events.append({ kind: "resumed", phase: "training", from_step: found?.step ?? step });
   return found?.state ?? stateAt(step);
@@ -329,12 +329,12 @@ export async function climb(run: Run, training: Training, why: "steps" | "patien
   }
   if (rungs.length === 1) return;
   const scores = best === null ? "" : `: the dev score went from ${before.toFixed(1)} to ${best.toFixed(1)}`;
-  const next = state.ended === null ? `new wordings follow, rung ${index + 2} of ${rungs.length}` : "training ends";
+  const next = state.ended === null ? `new wordings follow, stage ${index + 2} of ${rungs.length}` : "training ends";
   await run.events.append({
     kind: "decision",
     phase: "training",
     step: state.step,
-    message: `Rung ${index + 1} is done${scores}; ${next}`,
+    message: `Stage ${index + 1} is done${scores}; ${next}`,
   });
 }
 

@@ -28,12 +28,12 @@ export function verdictOf({ dev, guards, limits, help }: Found): RunVerdict {
   const fell = fallen(guards, limits);
   const certain = fell.filter((one) => one.beyond_chance).map(({ name }) => name);
   const outcome = outcomeOf(dev);
-  const lost = certain.length === 0 ? "" : `; what the base could do fell: ${certain.join(", ")}`;
+  const lost = certain.length === 0 ? "" : `; the model got worse at what the base could do: ${certain.join(", ")}`;
   return { outcome, headline: headlines[outcome] + lost, why: why(dev, fell), help, fell };
 }
 
 const headlines: Record<RunVerdict["outcome"], string> = {
-  gain: "Gain on the dev questions: the evaluation on the sealed ones says what it is worth",
+  gain: "Gain on the dev questions; the evaluation on the sealed questions shows the true gain",
   unproven: "No gain beyond chance: do not deploy before an evaluation shows one",
   no_gain: "No gain: do not deploy",
   unmeasured: "Not measured: do not deploy before an evaluation",
@@ -48,11 +48,11 @@ function outcomeOf(dev: Found["dev"]): RunVerdict["outcome"] {
 function why(dev: Found["dev"], fell: RunVerdict["fell"]): string[] {
   const asked =
     dev === null || dev.n === 0
-      ? "There was no dev question to ask."
-      : `Of ${dev.n} dev questions the base has ${points(dev.base)} of 100 and the aligned model ${points(dev.aligned)}: ${dev.gained} answers became right, ${dev.lost} became wrong.`;
+      ? "There were no dev questions to ask."
+      : `On ${dev.n} dev questions the base scores ${points(dev.base)} of 100 and the aligned model ${points(dev.aligned)}: ${dev.gained} answers became correct, ${dev.lost} became wrong.`;
   const lost = fell.map(({ name, base, aligned, beyond_chance }) => {
     const figures = `${name} went from ${points(base)} to ${points(aligned)}`;
-    return beyond_chance ? `${figures}.` : `${figures}, which chance explains too.`;
+    return beyond_chance ? `${figures}.` : `${figures}, which chance may explain too.`;
   });
   return [asked, ...lost];
 }

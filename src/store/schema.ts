@@ -13,7 +13,7 @@ export function renderSchema(): string {
     const rows = db
       .prepare<[], { sql: string }>("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY rowid")
       .all();
-    return `-- Generated from migrations/ by schema.ts; not to be edited.\n\n${rows.map((row) => `${row.sql};\n`).join("\n")}`;
+    return `-- Generated from migrations/ by schema.ts; do not edit.\n\n${rows.map((row) => `${row.sql};\n`).join("\n")}`;
   } finally {
     db.close();
   }

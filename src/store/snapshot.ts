@@ -49,7 +49,7 @@ export function problemsOf(path: string): string[] {
       const dangling = db.pragma("foreign_key_check") as { table: string; rowid: number | null; parent: string }[];
       return [
         ...said.map((row) => row.integrity_check).filter((line) => line !== "ok"),
-        ...dangling.map((row) => `a row of ${row.table} refers to one of ${row.parent} that is not there`),
+        ...dangling.map((row) => `a row of ${row.table} refers to a row of ${row.parent} that does not exist`),
       ];
     } finally {
       db.close();

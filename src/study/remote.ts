@@ -54,7 +54,7 @@ export function asking(port: MessagePort): Answering {
   const ask = async (call: Call): Promise<unknown> => {
     port.postMessage(call);
     const [reply] = (await once(port, "message")) as [Reply];
-    if ("failed" in reply) throw new Error("Whoever was asked gave no answer");
+    if ("failed" in reply) throw new Error("The model or upstream that was asked gave no answer");
     return reply.value;
   };
   const speaker = (of: "base" | "writer"): Speaker => ({

@@ -156,7 +156,7 @@ describe("after the rows are made", () => {
     const alignment_id = await house.align();
     const params = { alignment_id };
     await house.until(alignment_id, "COMPLETED");
-    await assert.rejects(house.call("alignments.coverage", { params }), refused(404, /not made yet/));
+    await assert.rejects(house.call("alignments.coverage", { params }), refused(404, /not been made yet/));
     const passage = { start: 0, end: 9, heading: "a", rows: 2, written: 0, none: null };
     const documents = [{ document_id: "document_a", name: "a.txt", passages: [passage] }];
     const coverage = { content: 1, covered: 1, written: 0, documents };

@@ -50,7 +50,7 @@ describe("one house", () => {
       [{ base_model_id: "model_none" }, 404, /Base model/],
       [{ base_model_id: "model_odd" }, 400, /architecture is unknown/],
       [{ base_model_id: "hf://org/model" }, 400, /cannot be fetched/],
-      [{ base_model_id: "file:///etc/passwd" }, 400, /no file:\/\/ is read/],
+      [{ base_model_id: "file:///etc/passwd" }, 400, /file:\/\/ is not supported/],
       [{ document_ids: ["document_a", "document_bob"] }, 404, /document/i],
       [{ document_ids: ["nonsense"] }, 404, /document/i],
       [{ benchmark_id: "benchmark_none" }, 404, /Benchmark/],
@@ -166,12 +166,12 @@ describe("one house", () => {
 
   test("a run that breaks the contract fails with a reason; one that fails says its own", async () => {
     const cases = [
-      [{ lie: "no_result" }, /result\.json: is not there/],
+      [{ lie: "no_result" }, /result\.json: does not exist/],
       [{ lie: "bad_json" }, /result\.json/],
-      [{ lie: "wrong_hash" }, /is not what the result says/],
+      [{ lie: "wrong_hash" }, /does not match the result/],
       [{ lie: "old_fence" }, /result\.json/],
       [{ lie: "no_report" }, /no report\.json/],
-      [{ lie: "report_no_json" }, /not JSON/],
+      [{ lie: "report_no_json" }, /not valid JSON/],
       [{ lie: "wrong_exit" }, /says completed/],
       [{ dies: { times: 9, saved: false } }, /SIGKILL: the last words/],
       [{ fails: { code: "no_training_rows", message: "Nothing to learn" } }, /^Nothing to learn$/],
@@ -361,7 +361,7 @@ test("two at once have a budget each; a third waits in queued, where it cannot b
     assert.equal(house.gpu.snapshot().grants.length, 2);
     const third = await watch(house, waiting, (found) => found.waiting_for !== null);
     assert.equal(third.phase, "queued");
-    assert.equal(third.waiting_for, "It needs 513 MiB of the machine's memory, and 1 MiB are free");
+    assert.equal(third.waiting_for, "It needs 513 MiB of the machine's memory, but only 1 MiB are free");
     assert.equal(third.budget, null);
     await assert.rejects(
       house.call("alignments.stop", { params: { alignment_id: waiting } }),
@@ -389,7 +389,7 @@ test("what can never fit fails rather than waits, and says what it would take", 
     const { error } = await house.until(await house.align(), "FAILED");
     assert.equal(
       error,
-      "Its smallest passes need 513 MiB of the machine's memory, and 1 MiB are free when nothing else runs",
+      "Even with the smallest passes and nothing else running, it needs 513 MiB of the machine's memory, but only 1 MiB are free",
     );
   } finally {
     await house.close();
@@ -424,7 +424,10 @@ test("on a GPU the run has its memory there, of passes as large as the trainer s
     assert.equal((await budgetOf(third)).pass_tokens, 1024);
     const fourth = await house.align({ steps: 1 });
     const { phase, waiting_for } = await watch(house, fourth, (found) => found.waiting_for !== null);
-    assert.deepEqual([phase, waiting_for], ["queued", "It needs 1024 MiB of the GPU's memory, and 0 MiB are free"]);
+    assert.deepEqual(
+      [phase, waiting_for],
+      ["queued", "It needs 1024 MiB of the GPU's memory, but only 0 MiB are free"],
+    );
     // The model that answers has its eighth.
     assert.ok(house.gpu.reserve("an evaluation", { machine: 0, gpu: GiB }));
     for (const id of [first, second, third]) await house.call("alignments.stop", { params: { alignment_id: id } });

@@ -155,7 +155,7 @@ test(
       const judged = await begin({ type: "llm_judge", llm_judge: { judge_model: "other", criteria: "It is right." } });
       // Weights that are made up tell nothing, which is found out before anything is trained.
       assert.equal(judged.record.status, "FAILED", judged.told);
-      assert.match(judged.record.error.message, /judge_model: other does not tell good answers from bad/, judged.told);
+      assert.match(judged.record.error.message, /judge_model: other cannot tell good answers from bad/, judged.told);
       const verdicts = saidIn(judged.folder);
       assert.ok(
         verdicts.length >= lamps.length && verdicts.every((said) => said === "Yes" || said === "No"),

@@ -191,7 +191,7 @@ describe("one house", () => {
       house.catalog.runs.snapshotsOf(ada.userId, documentId).map((one) => [one.alignment_id, one.under_way]),
       [[of, true]],
     );
-    await assert.rejects(house.snapshots.remove(ada.userId, documentId), fails(409, /under way/));
+    await assert.rejects(house.snapshots.remove(ada.userId, documentId), fails(409, /Running alignments/));
     await assert.rejects(begin(house, of), fails(409, /RUNNING/));
     await assert.rejects(house.call("alignments.delete", { params: { alignment_id: of } }), fails(409, /stop it/));
     await stop(of, id);
@@ -286,7 +286,7 @@ describe("one house", () => {
     const bare = await house.align({ plan: [] });
     await house.until(bare, "COMPLETED");
     for (const [alignment, body, code, words] of [
-      [bare, {}, "auto_align_unmeasurable", /names a benchmark/],
+      [bare, {}, "auto_align_unmeasurable", /names an existing benchmark/],
       [of, { config: { base_model: "model_none" } }, "not_found", /Base model/],
       [of, { config: { base_model: "model_odd" } }, "base_model_unsupported", /architecture/],
       // A sealed question, by its number alone: its answer is a colour.
@@ -318,8 +318,8 @@ describe("one house", () => {
 
   test("a run that breaks the contract fails with a reason", async () => {
     const cases = [
-      ["no_word", "run_crashed", /says nothing of its auto-align/],
-      ["bad_status", "run_crashed", /says that it is RUNNING/],
+      ["no_word", "run_crashed", /does not report on its auto-align/],
+      ["bad_status", "run_crashed", /its status is RUNNING/],
       ["odd_checkpoint", "run_crashed", /has no adapter/],
     ] as const;
     for (const [lie, code, words] of cases) {

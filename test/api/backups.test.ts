@@ -245,7 +245,7 @@ test("a file that the data folder lacks, or that is damaged, is no backup but a 
   const blob = join(places(it.data).blobs, contentPaths.blob(digest));
   for (const [meddle, problem] of [
     [() => appendFileSync(blob, "x"), /has the SHA-256/],
-    [() => rmSync(blob), /is not there/],
+    [() => rmSync(blob), /does not exist/],
   ] as const) {
     meddle();
     await assert.rejects(backup(join(folder, "backup")), (error: Failure) => {
@@ -302,7 +302,7 @@ test("run folders come along, without locks and what is half written", async (co
   appendFileSync(join(places(data).runs, alignmentId, "snapshot/documents/0.json"), " ");
   assert.match(
     (await verifyData(data, silent)).problems[0]!,
-    /snapshot\/documents\/0\.json is not what it was made as/,
+    /snapshot\/documents\/0\.json was changed since it was made/,
   );
   assert.deepEqual((await verifyData(it.data, silent)).others, [join(places(it.data).runs, "alignment_nobody")]);
 });

@@ -293,7 +293,7 @@ describe("a benchmark of documents", () => {
     );
     const skipped = new Map(gates.map((one: { gate: string; skipped?: string }) => [one.gate, one.skipped]));
     assert.equal(skipped.get("paraphrase"), "No sentence encoder is installed");
-    assert.match(String(skipped.get("phrased")), /by a generator_model/);
+    assert.match(String(skipped.get("phrased")), /need a generator_model/);
     assert.equal(skipped.get("verified"), skipped.get("phrased"));
     assert.equal(skipped.get("grounded"), undefined);
     assert.deepEqual(Object.values(categories), [10], JSON.stringify(categories));
@@ -390,7 +390,7 @@ describe("a benchmark of documents", () => {
     assert.equal(verified.in - verified.out, 1);
     const [fewer] = record.warnings;
     assert.equal(fewer.code, "fewer_than_wanted");
-    assert.match(fewer.message, new RegExp(`^${record.n_samples} of the 30 items`));
+    assert.match(fewer.message, new RegExp(`^${record.n_samples} of the 30 requested items`));
     const { samples } = (await it.call("benchmarks.data", { params: { benchmark_id: record.benchmark_id } })).body;
     assert.ok(!samples.some(({ response }: { response: string }) => response === "Ada Lund"));
   });
@@ -592,6 +592,6 @@ describe("with a sentence encoder", () => {
       throw new Failure("out_of_memory", "It needs 1 GiB more");
     };
     const { in: came, out, skipped } = await paraphrase();
-    assert.deepEqual([came - out, skipped], [0, "The sentence encoder could not be asked: It needs 1 GiB more"]);
+    assert.deepEqual([came - out, skipped], [0, "The sentence encoder failed: It needs 1 GiB more"]);
   });
 });

@@ -51,7 +51,10 @@ describe("an upload", () => {
     });
     assert.deepEqual([data.samples[1].type, data.samples[1].tolerance], ["numeric", 0.5]);
     assert.deepEqual(
-      body.warnings.map(({ code, message }: { code: string; message: string }) => [code, /^1 sealed/.test(message)]),
+      body.warnings.map(({ code, message }: { code: string; message: string }) => [
+        code,
+        /^With 1 sealed/.test(message),
+      ]),
       [["few_sealed", true]],
     );
     assert.deepEqual((await it.call("benchmarks.get", { params: { benchmark_id: body.benchmark_id } })).body, body);
@@ -121,9 +124,9 @@ describe("an upload", () => {
     ["an alias that is no text", lines({ ...ok, aliases: ["a", 1] }), [1, "aliases", 1], /row 1/],
     ["half a surrogate pair", '{"instruction":"Q?","response":"\\ud800"}', [1], /surrogate/],
     ["NUL", '{"instruction":"Q\\u0000?","response":"A"}', [1], /NUL/],
-    ["no JSON", `${lines(ok)}\n{oops}`, [2], /row 2: is not JSON/],
+    ["no JSON", `${lines(ok)}\n{oops}`, [2], /row 2: is not valid JSON/],
     ["an answer too long", lines({ ...ok, response: "x".repeat(20_001) }), [1, "response"], /20000/],
-    ["a question twice", lines(ok, { instruction: " q? ", response: "B" }), [2, "instruction"], /stands in row 1/],
+    ["a question twice", lines(ok, { instruction: " q? ", response: "B" }), [2, "instruction"], /occurs in row 1/],
     [
       "a cluster in two splits",
       lines({ ...ok, cluster: "c", split: "dev" }, { instruction: "R?", response: "A", cluster: "c", split: "sealed" }),
@@ -131,11 +134,11 @@ describe("an upload", () => {
       /row 1/,
     ],
     ["an unknown type", lines({ ...ok, type: "essay" }), [1, "type"], /short, numeric, choice, long, refusal/],
-    ["a choice without choices", lines({ ...ok, type: "choice" }), [1, "choices"], /required where/],
-    ["an answer that is no choice", lines({ ...choice, response: "East" }), [1, "response"], /none of the choices/],
+    ["a choice without choices", lines({ ...ok, type: "choice" }), [1, "choices"], /required for/],
+    ["an answer that is no choice", lines({ ...choice, response: "East" }), [1, "response"], /not one of the choices/],
     ["the same choice twice", lines({ ...choice, choices: ["North", "North"] }), [1, "choices"], /row 1/],
     ["choices of a short item", lines({ ...choice, type: "short" }), [1, "choices"], /not short/],
-    ["a long item without rubric", lines({ ...ok, type: "long" }), [1, "rubric"], /required where/],
+    ["a long item without rubric", lines({ ...ok, type: "long" }), [1, "rubric"], /required for/],
     ["a rubric of a numeric item", lines({ ...long, type: "numeric" }), [1, "rubric"], /not numeric/],
     ["a rubric that is no JSON", "instruction,response,rubric\nQ,A,say R2\n", [1, "rubric"], /array/],
     ["a numeric item without number", lines({ ...ok, type: "numeric" }), [1, "response"], /no number/],
@@ -183,7 +186,7 @@ describe("an upload", () => {
     assert.equal((await upload("\x7fELF")).status, 415);
     const { status, body } = await upload(lines(...rows(100_001)));
     assert.equal(status, 422);
-    assert.match(body.error.message, /100000 rows/);
+    assert.match(body.error.message, /limit is 100000/);
   });
 
   test("takes one file", async () => {

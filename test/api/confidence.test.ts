@@ -66,12 +66,12 @@ test("void on another engine: nothing is vouched for, and a chat's score is the 
   });
   const { body } = await it.call("models.confidence", { params: { model_id: modelId } });
   assert.deepEqual([body.calibrated, body.calibrator, body.threshold], [false, "prior", null]);
-  assert.match(body.reason, /^Calibrated on another base_sha256, engine$/);
+  assert.match(body.reason, /^Calibrated with another base_sha256, engine$/);
   const chat = { model: modelId, messages: [{ role: "user", content: "Hello?" }] };
   const said = (await it.call("inference.chat", { body: chat })).body;
   assert.equal(said.confidence_score, 50);
   assert.deepEqual([said.confidence.calibrated, said.confidence.n, said.confidence.date], [false, 0, null]);
-  assert.match(said.confidence.reason, /the prior of test serves$/);
+  assert.match(said.confidence.reason, /the prior of test is used$/);
 });
 
 test("the features that serve are named: support too where there is any, and none on what the first format stored", async () => {

@@ -367,7 +367,7 @@ test("the comparison with the base: sealed items alone, and also when the base c
     await house.until(late, "READY");
     for (const id of [early, late]) {
       const { paired, headline } = await house.call("evaluations.results", { evaluation_id: id });
-      assert.equal(headline, "A gain of 78.6 points over the base, beyond chance");
+      assert.equal(headline, "A gain of 78.6 points over the base, more than chance explains");
       assert.equal(paired.compared_with, "model_base");
       assert.equal(paired.evaluation_id, base);
       assert.deepEqual([paired.gained, paired.lost], [12, 1]);
@@ -403,7 +403,7 @@ test("a model that is no better than its base is said first to be none to deploy
       guard("format", 2),
       { ...guard("kl", 0), aligned: 0.6, most: 0.5 },
     ]),
-    "No gain beyond chance: do not deploy; a true gain of 12.3 points would mostly have shown; what the base could do fell: retention, kl",
+    "No gain beyond chance: do not deploy. A true gain of 12.3 points would probably have been detected; the model got worse at what the base could do: retention, kl",
   );
 });
 
@@ -464,7 +464,7 @@ test("another engine in the middle would make one score of two things: it fails"
     gate.resolve();
     await down;
     const found = await house.until(id, "FAILED");
-    assert.match(found.error, /changed under this evaluation/);
+    assert.match(found.error, /changed during this evaluation/);
     assert.ok(found.completed_at !== null);
     await assert.rejects(house.call("evaluations.results", { evaluation_id: id }), fails(409, /FAILED/));
   } finally {
@@ -668,7 +668,7 @@ test("one that is being answered can be stopped: the engine is free at once, and
     const { error, waiting_for } = await house.until(id, "FAILED");
     assert.deepEqual([error, waiting_for], ["The evaluation was stopped", null]);
     assert.deepEqual([house.engine.asked, house.engine.leased], [[], 0]);
-    await assert.rejects(house.call("evaluations.stop", { evaluation_id: id }), fails(409, /has ended/));
+    await assert.rejects(house.call("evaluations.stop", { evaluation_id: id }), fails(409, /has already ended/));
     assert.throws(() => house.parts.room.stopAny("evaluation_none"), fails(404));
     await house.call("evaluations.delete", { evaluation_id: id });
     // The next one is not held up.

@@ -47,7 +47,7 @@ test("without a mirror nothing is asked, and the answer says so", async () => {
   try {
     const { status, body } = await create("hf://org/name", own);
     assert.equal(status, 400);
-    assert.match(body.detail, /no mirror of the hub is configured/);
+    assert.match(body.detail, /no mirror of the model hub is configured/);
     assert.match(body.error.hint, /PLUMBLINE_HUB_MIRROR/);
     const store = openStore(join(own.data, "plumbline.db"));
     insertBase(store, "here", "hf://org/name/here.gguf");
@@ -90,7 +90,7 @@ describe("refused with 400 and the reason, leaving nothing behind", () => {
   const redirect = (location: string) => (_: string, response: ServerResponse) =>
     void response.writeHead(302, { location }).end();
   const cases: [string, () => string, RegExp][] = [
-    ["unknown", () => "hf://org/nothing", /answers 404/],
+    ["unknown", () => "hf://org/nothing", /answered 404/],
     ["no GGUF", () => offer("none", { files: [{ path: "README.md", size: 1, oid: sha256("a") }] }), /no GGUF file/],
     ["no such file", () => `${offer("other")}/b.gguf`, /no file b\.gguf/],
     [
@@ -98,7 +98,7 @@ describe("refused with 400 and the reason, leaving nothing behind", () => {
       () => offer("two", { files: ["a.gguf", "b.gguf"].map((path) => ({ path, size: 1, oid: sha256("a") })) }),
       /several GGUF files; name one: a\.gguf, b\.gguf/,
     ],
-    ["no hash", () => offer("bare", { files: [{ path: "a.gguf", size: 15 }] }), /does not say the SHA-256/],
+    ["no hash", () => offer("bare", { files: [{ path: "a.gguf", size: 15 }] }), /does not give the SHA-256/],
     [
       "a path that leads out",
       () => offer("out", { files: [{ path: "../../a.gguf", size: 15, oid: sha256(content) }] }),
@@ -107,10 +107,14 @@ describe("refused with 400 and the reason, leaving nothing behind", () => {
     [
       "another hash",
       () => offer("hash", { files: [{ path: "a.gguf", size: 15, oid: sha256("b") }] }),
-      /another SHA-256/,
+      /different SHA-256/,
     ],
     ["short", () => offer("short", { files: [{ path: "a.gguf", size: 99, oid: sha256(content) }] }), /15 of 99 bytes/],
-    ["long", () => offer("long", { files: [{ path: "a.gguf", size: 5, oid: sha256(content) }] }), /sends more than/],
+    [
+      "long",
+      () => offer("long", { files: [{ path: "a.gguf", size: 5, oid: sha256(content) }] }),
+      /sent more bytes than/,
+    ],
     ["a redirect to another host", () => offer("away", { send: redirect("http://169.254.169.254/x") }), /another host/],
     [
       "another name of it",
@@ -118,7 +122,7 @@ describe("refused with 400 and the reason, leaving nothing behind", () => {
       /another host/,
     ],
     ["another scheme", () => offer("scheme", { send: redirect("file:///etc/passwd") }), /another host/],
-    ["in circles", () => offer("circle", { send: redirect("/org/circle/resolve/x") }), /too often/],
+    ["in circles", () => offer("circle", { send: redirect("/org/circle/resolve/x") }), /too many times/],
   ];
   for (const [what, name, words] of cases)
     test(what, async () => {
@@ -134,7 +138,7 @@ describe("refused with 400 and the reason, leaving nothing behind", () => {
     const gone = await testHouse({ PLUMBLINE_HUB_MIRROR: "http://127.0.0.1:1" });
     try {
       for (const [reply, words] of [
-        [await create(cut), /broke/],
+        [await create(cut), /was lost/],
         [await create("hf://org/name", gone), /does not answer/],
       ] as const) {
         assert.deepEqual(

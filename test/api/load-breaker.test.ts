@@ -50,7 +50,7 @@ describe("a base whose load ended the appliance twice", () => {
       assert.equal(status, 409);
       assert.equal(body.error.code, "load_ended_appliance");
       assert.match(body.error.hint, /plumbline model import/);
-      assert.match((await record()).load_error, /ended the appliance 2 times.*plumbline model import/);
+      assert.match((await record()).load_error, /crashed the appliance 2 times.*plumbline model import/);
       await it.restart();
     }
     assert.equal(it.log.filter(({ event }) => event === "base_loading").length, 0);

@@ -114,7 +114,7 @@ describe("promotion", () => {
       former_answer: "It is value5.",
     });
     assert.match(lost[0]!.msg, /thing 5\?.*expected: value5.*before: It is value5\..*now: No idea/);
-    assert.match(details[0]!.msg, /-50\.0 points against model_.*11 of 22 items lost and 0 gained/);
+    assert.match(details[0]!.msg, /-50\.0 points compared with model_.*11 of 22 items lost and 0 gained/);
     assert.deepEqual(await promoted(), [{ line: "harbour", base_model_id: it.baseId, model_id: second }]);
 
     for (const body of [{ override: true }, { override: true, reason: "  " }, { reason: "" }]) {
@@ -205,7 +205,7 @@ describe("promotion", () => {
     assert.equal(lost.find(({ type }) => type === "lost_item")!.msg, "General question 0");
     const strayed = await promote(it, await measured(0, 0.08), { line });
     assert.deepEqual([strayed.status, strayed.body.detail.length], [409, 1]);
-    assert.match(strayed.body.error.message, /guard kl: 0\.08000, at most 0\.05000/);
+    assert.match(strayed.body.error.message, /guard kl: 0\.08000; the limit is 0\.05000/);
     const results = await it.call("evaluations.results", {
       params: { evaluation_id: await evaluated(it, sound, benchmarkId) },
     });

@@ -157,7 +157,7 @@ describe("proposals", () => {
     assert.ok(!asked.some((question: string) => /sealed door/.test(question)), asked.join("; "));
     assert.ok(!asked.includes("Who sweeps the yard?") && !asked.includes("Who asks the base?"));
     assert.deepEqual(left, { short: 0, duplicate: 1, in_benchmark: 2 });
-    assert.match(trains_on, /project's documents.* right answer is sent/);
+    assert.match(trains_on, /project's documents.* correct answer is sent/);
     const gate = evidence.find(({ question }: Any) => question === "Who mends the gate?");
     assert.deepEqual([gate.rating, gate.intervention, gate.model_id], [10, false, modelId]);
   });

@@ -33,13 +33,13 @@ describe("responses", { skip: withoutModel }, () => {
       body: { input: part("input_image") },
       status: 422,
       loc: ["body", "input", 0, "content", 0, "type"],
-      words: /Images, files and documents are not read/,
+      words: /Images, files and documents are not supported/,
     },
     {
       name: "a file",
       body: { input: part("input_file") },
       status: 422,
-      words: /Images, files and documents are not read/,
+      words: /Images, files and documents are not supported/,
     },
     {
       name: "an item reference",

@@ -64,7 +64,7 @@ describe("an auto-align whose reward names models", () => {
     ],
     ["an upstream without its model", { llm_judge: { judge_provider: "elsewhere" } }, /judge_model: must name one/],
     ["a preference model that is not here", { preference_model_ref: "x" }, /preference_model_ref: there is no model x/],
-    ["one that scores nothing", { preference_model_ref: "model_judge" }, /preference_model_ref: .*no cross-encoder/],
+    ["one that scores nothing", { preference_model_ref: "model_judge" }, /preference_model_ref: .*not a cross-encoder/],
   ];
   for (const [what, reward, words] of refused)
     test(`is recorded and fails at planning: ${what}`, async () => {

@@ -31,26 +31,36 @@ describe("the settings", () => {
   });
 
   for (const [what, webhooks, secrets, words] of [
-    ["a target without a secret", "https://a.example", "", /^PLUMBLINE_WEBHOOK_SECRETS: must be one secret of PLUMB/],
-    ["too few secrets", `${two},http://c`, `${secret},${secret}`, /^PLUMBLINE_WEBHOOK_SECRETS: .* or 3, one for each/],
+    ["a target without a secret", "https://a.example", "", /^PLUMBLINE_WEBHOOK_SECRETS: must be one secret for PLUMB/],
+    [
+      "too few secrets",
+      `${two},http://c`,
+      `${secret},${secret}`,
+      /^PLUMBLINE_WEBHOOK_SECRETS: .* or 3 \(one per URL\)/,
+    ],
     ["too many secrets", "https://a.example", `${secret},${secret}`, /^PLUMBLINE_WEBHOOK_SECRETS: /],
     [
       "another protocol",
       `https://a.example,ftp://b.example`,
       secret,
-      /^PLUMBLINE_WEBHOOKS: number 2 is no URL of http/,
+      /^PLUMBLINE_WEBHOOKS: number 2 is not an http or https URL/,
     ],
-    ["what is no URL", "a.example/hook", secret, /^PLUMBLINE_WEBHOOKS: number 1 is no URL of http/],
-    ["a password in a URL", "https://a:b@c.example", secret, /^PLUMBLINE_WEBHOOKS: number 1 has a user or a password/],
-    ["a URL twice", "https://a.example,https://a.example/", secret, /^PLUMBLINE_WEBHOOKS: has a URL twice/],
+    ["what is no URL", "a.example/hook", secret, /^PLUMBLINE_WEBHOOKS: number 1 is not an http or https URL/],
+    [
+      "a password in a URL",
+      "https://a:b@c.example",
+      secret,
+      /^PLUMBLINE_WEBHOOKS: number 1 contains a user name or password/,
+    ],
+    ["a URL twice", "https://a.example,https://a.example/", secret, /^PLUMBLINE_WEBHOOKS: contains the same URL twice/],
     [
       "a secret of another form",
       "https://a.example",
       "hunter2hunter2hunter2hunter2",
-      /SECRETS: number 1 is not whsec_/,
+      /SECRETS: number 1 is not "whsec_"/,
     ],
-    ["a secret that is too short", "https://a.example", secretOf(23), /SECRETS: number 1 is not whsec_/],
-    ["a secret that is too long", "https://a.example", secretOf(65), /SECRETS: number 1 is not whsec_/],
+    ["a secret that is too short", "https://a.example", secretOf(23), /SECRETS: number 1 is not "whsec_"/],
+    ["a secret that is too long", "https://a.example", secretOf(65), /SECRETS: number 1 is not "whsec_"/],
   ] as const)
     test(`refuse ${what}, naming the field and telling no secret`, () => {
       assert.throws(

@@ -89,7 +89,7 @@ describe("with an appliance", () => {
     ];
     for (const { code, stderr } of await many(wrong, settings)) {
       assert.equal(code, exitCodes.usage.code, stderr);
-      assert.match(stderr, /plumbline: (limit|status|temperature): .+`detail` names each field/);
+      assert.match(stderr, /plumbline: (limit|status|temperature): .+`detail` lists each field/);
     }
   });
 
@@ -222,7 +222,7 @@ describe("with an appliance", () => {
     assert.equal(html.stdout, `${page}\n`);
     assert.equal(readFileSync(page, "utf8"), "<!doctype html><title>Report</title>");
     assert.deepEqual([stopped.code, errorOf(stopped).code], [exitCodes.usage.code, "already_terminal"]);
-    assert.match(removed.stdout, /Deleted\. Its model .+ stays\./);
+    assert.match(removed.stdout, /Deleted\. Its model .+ is kept\./);
     const [reported] = await many([["report", id]], settings);
     assert.equal(reported!.code, exitCodes.failure.code);
   });
@@ -281,7 +281,7 @@ describe("with a model", { skip: withoutModel }, () => {
     )) as [Spoken, Spoken, Spoken, Spoken, Spoken, Spoken, Spoken];
     assert.equal(base.code, exitCodes.ok.code, base.stderr);
     assert.ok(base.stdout.trim().length > 0);
-    assert.match(base.stderr, /no confidence: it is a base model/);
+    assert.match(base.stderr, /no confidence: this is a base model/);
     assert.equal(errorOf(refused).code, "not_deployed");
     assert.match(deployed.stdout, new RegExp(`^${modelId} is deployed`), deployed.stderr);
     assert.match(listed.stdout, new RegExp(`^${modelId} +mine +DEPLOYED`, "m"));
@@ -310,10 +310,10 @@ describe("with a model", { skip: withoutModel }, () => {
     const shows = (what: RegExp): Promise<void> => eventually(() => what.test(screen), 30_000);
     await shows(/> /);
     child.stdin.write("Tell me a tale\r");
-    await shows(/no confidence: it is a base model/);
+    await shows(/no confidence: this is a base model/);
     screen = "";
     child.stdin.write("And another\r");
-    await shows(/no confidence: it is a base model/);
+    await shows(/no confidence: this is a base model/);
     assert.ok(screen.includes("\u001b[4m"), JSON.stringify(screen));
     child.stdin.write("\x04");
     assert.equal((await child.ended).code, exitCodes.ok.code);

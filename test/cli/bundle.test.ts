@@ -135,7 +135,7 @@ test("root applies it to the installed service, as the service's user", {
   const words = apply("--prefix", it.at.prefix, "--json");
   const done = answerOf<Applied>(await finish(startProcess(it.at.program, words, { cwd: out }), limits));
   assert.deepEqual([done.models.map(({ outcome }) => outcome), done.program.outcome], [["imported"], "written"]);
-  assert.match(done.next[0]!, /^Version 9\.9\.9 replaces 1\.0\.0 by: plumbline upgrade \//);
+  assert.match(done.next[0]!, /^To replace 1\.0\.0 with 9\.9\.9, run: plumbline upgrade \//);
   assert.equal(existsSync(`${it.data}.bundle`), false);
   const listed = await it.run("model", "ls", "--json");
   assert.match(listed.stdout, /tiny-cross-encoder/);

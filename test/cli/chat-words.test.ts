@@ -66,5 +66,5 @@ test("the line on an answer's confidence says what stands behind it", () => {
     "confidence 72 of 100, calibrated on 120 answers; the question is unlike the documents; one passage supports it; least certain: six 31 %",
   );
   const base = { ...said, confidence_score: null, confidence: null, least_certain: [], finish_reason: "length" };
-  assert.equal(confidenceText(base), "no confidence: it is a base model; cut off at its length");
+  assert.equal(confidenceText(base), "no confidence: this is a base model; cut off at the maximum length");
 });

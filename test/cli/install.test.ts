@@ -75,7 +75,7 @@ test("a release's executable is copied as a file", async (context) => {
   const executable = join(temporaryFolder(context), "plumbline-linux-x64");
   writeFileSync(executable, "#!/bin/sh\n", { mode: 0o755 });
   const { stdout } = await plumbline(["install", "--dry-run"], { PLUMBLINE_EXECUTABLE: executable });
-  assert.match(stdout, new RegExp(`^would +put the program ${executable} to /usr/local/lib/plumbline/`, "m"));
+  assert.match(stdout, new RegExp(`^would +copy the program ${executable} to /usr/local/lib/plumbline/`, "m"));
   assert.match(stdout, /^ {2}\| ProtectHome=yes$/m);
 });
 
@@ -127,7 +127,7 @@ test("installed, installed again, uninstalled, purged", { skip: !canInstall && "
   await answer("install", ...wanted);
   writeFileSync(join(data, "holiday.jpg"), "");
   const refused = await run(launcher, "uninstall", ...where, "--purge");
-  assert.match(refused.stderr, /holiday\.jpg is not plumbline's/);
+  assert.match(refused.stderr, /holiday\.jpg does not belong to plumbline/);
   rmSync(join(data, "holiday.jpg"));
   await answer("uninstall", ...where, "--purge", "--dry-run");
   assert.ok(existsSync(join(data, "models")));

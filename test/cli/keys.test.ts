@@ -50,7 +50,7 @@ test("names cannot steer the terminal that lists them", async (context) => {
   const steering = "\u001b]0;owned\u0007\u202e\r\nmore\u009b2J";
   const refused = await plumbline(["key", "create", "--user", "ann", "--name", steering], settings);
   assert.notEqual(refused.code, 0);
-  assert.match(refused.stderr, /name: has a control character/);
+  assert.match(refused.stderr, /name: contains a control character/);
 
   // As an older version took it.
   const store = openStore(join(settings.PLUMBLINE_DATA!, "plumbline.db"));
@@ -92,7 +92,7 @@ test("a key has the scopes, limits and end that it was made with, and rotates", 
     [["--scopes", "everything"], /scopes/],
     [["--expires", "soon"], /expires_at/],
     [["--expires", "2001-01-01T00:00:00Z"], /in the past/],
-    [["--requests-per-minute", "many"], /--requests-per-minute takes a whole number/],
+    [["--requests-per-minute", "many"], /--requests-per-minute needs a whole number/],
     [["--tokens-per-day", "0"], /tokens_per_day/],
   ] as const) {
     const refused = await create(...options);
@@ -139,7 +139,7 @@ test("beside a running appliance keys work at once, and a revoked one no longer"
 
     const second = await plumbline(["serve"], { ...settings, PLUMBLINE_PORT: "0" });
     assert.equal(second.code, exitCodes.locked.code);
-    assert.match(second.stderr, /Another plumbline uses/);
+    assert.match(second.stderr, /Another plumbline process uses/);
   } finally {
     serving.child.kill("SIGTERM");
   }

@@ -97,7 +97,7 @@ test("a support file of an appliance that was used has its state and none of its
 
   const again = await plumbline(["support", path], env);
   assert.equal(again.code, 2);
-  assert.match(again.stderr, /is there already/);
+  assert.match(again.stderr, /already exists/);
   assert.equal(readFileSync(path, "utf8"), text);
 });
 

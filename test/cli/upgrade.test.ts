@@ -76,7 +76,7 @@ test("an upgrade goes through, or comes back; what is no newer program is refuse
     async () => {
       const { code, stderr } = await it.upgrade(makeVersion(folder, "1.1.0", { migrates: true, failsToStart: true }));
       assert.equal(code, exitCodes.failure.code, stderr);
-      assert.match(stderr, /The upgrade to 1\.1\.0 failed: .*did not come up.*Version 1\.0\.0 runs again/);
+      assert.match(stderr, /The upgrade to 1\.1\.0 failed: .*did not start.*Version 1\.0\.0 runs again/);
       assert.deepEqual([await it.version(), it.schema()], ["1.0.0", schema]);
       assert.deepEqual(await it.documents(), ["first.md"]);
       assert.ok(existsSync(`${places(it.data).database}.of-1.1.0`));

@@ -190,7 +190,7 @@ test("doctor loads the decode thread, and says what to do where it is missing or
   const broken = join(temporaryFolder(context), "broken.node");
   writeFileSync(broken, "not a library");
   for (const [path, what] of [
-    [join(temporaryFolder(context), "none.node"), /nothing is at/],
+    [join(temporaryFolder(context), "none.node"), /does not exist/],
     [broken, /invalid ELF header|file too short/],
   ] as const) {
     const { ok, found, hint } = await checkDecodeThread(path);
@@ -211,14 +211,14 @@ test("what a release says names its own command, and no script of a source tree"
     (await plumbline(["doctor"], { ...settings, ...more })).stdout;
   const told = await lacking({});
   assert.match(told, /LACK {2}trainer/);
-  assert.match(told, /→ Start plumbline again, which writes anew what it had unpacked/);
+  assert.match(told, /→ Start plumbline again: it unpacks the missing files/);
   assert.doesNotMatch(told, ofTree);
 
   assert.equal((await plumbline(["key", "create", "--user", "ada"], settings)).code, 0);
   const serving = await startServing(settings);
   serving.child.kill("SIGTERM");
   await serving.child.ended;
-  assert.match(serving.log(), /keys come from plumbline key create/);
+  assert.match(serving.log(), /create keys with plumbline key create/);
   const helps = await many(
     leaves.map(({ path }) => [...path, "--help"]),
     settings,

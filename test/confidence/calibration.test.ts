@@ -99,9 +99,9 @@ test("few labels use the first six features, fewer still the prior, and say so",
   const score = scoreConfidence(few, names, simulate(1, 5)[0]!.features);
   assert.equal(score.calibrated, false);
   assert.equal(score.n, 0);
-  assert.equal(fit([]).reason, "No benchmark; the prior of test serves");
+  assert.equal(fit([]).reason, "No benchmark; the prior of test is used");
   const oneSided = simulate(200, 6).map((answer) => ({ ...answer, correct: true }));
-  assert.match(fit(oneSided).reason!, /at least 10 of each kind/);
+  assert.match(fit(oneSided).reason!, /at least 10 correct and 10 wrong/);
 });
 
 test("a perfect separation and a feature that never varies stay finite", () => {
@@ -128,7 +128,7 @@ test("any change of what it was fitted on voids a calibration", () => {
 
 test("a calibrator refuses features it was not made for", () => {
   const calibration = fit(simulate(200, 9));
-  assert.throws(() => scoreConfidence(calibration, ["a", "b"], [1, 2]), /wants feature c/);
+  assert.throws(() => scoreConfidence(calibration, ["a", "b"], [1, 2]), /needs the feature c/);
 });
 
 test("where it is void the prior answers, and says whose it is", () => {
@@ -136,11 +136,11 @@ test("where it is void the prior answers, and says whose it is", () => {
   const { features } = simulate(1, 11)[0]!;
   const trusted = scoreConfidence(calibration, names, features);
   assert.deepEqual([trusted.calibrated, trusted.n, trusted.date], [true, 400, "2026-01-01T00:00:00.000Z"]);
-  const voided = scoreConfidence(calibration, names, features, { voided: "Calibrated on another engine" });
+  const voided = scoreConfidence(calibration, names, features, { voided: "Calibrated with another engine" });
   assert.equal(voided.score, Math.round(100 * probability(prior.model, names, features)));
   assert.notEqual(voided.score, trusted.score);
   assert.deepEqual([voided.calibrated, voided.n, voided.date], [false, 0, null]);
-  assert.equal(voided.reason, "Calibrated on another engine; the prior of test, another family of models, serves");
+  assert.equal(voided.reason, "Calibrated with another engine; the prior of test, another model family, is used");
 });
 
 test("a foreign question has a low score, and those about the documents lose nothing by the doubt", () => {
@@ -202,7 +202,7 @@ test("wordings of a fact that are right or wrong together count for one", () => 
   );
   const few = fit(answers);
   assert.equal(few.calibrated, false);
-  assert.match(few.reason!, /^200 graded answers, which are worth 4\d that stand alone, are too few to calibrate on/);
+  assert.match(few.reason!, /^200 graded answers, which count as 4\d independent ones, are too few for a calibration/);
   // Where wordings go their own ways, each is worth nearly one.
   const apart = simulate(200, 20).map((answer, at) => ({ ...answer, cluster: String(at % 40) }));
   assert.equal(fit(apart).calibrated, true);
@@ -268,7 +268,7 @@ test("few labels carry six features of tokens and those of support; fewer none, 
   const { features } = simulate(1, 25)[0]!;
   for (const [calibration, voided] of [
     [none, null],
-    [few, "Calibrated on another engine"],
+    [few, "Calibrated with another engine"],
   ] as const) {
     const scores = [{ question: "What does the lamp weigh?", answer: "7 kg" }, null].map((said) =>
       scoreConfidence(calibration, names, features, { said, voided }),

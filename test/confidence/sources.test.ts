@@ -73,5 +73,5 @@ test("places and hashes are kept, and no text; of many passages as many as suppo
 
 test("no passages name no source; another format is refused", () => {
   assert.deepEqual(sourceSpace(sourceReference([])).of(question, "7 kg"), []);
-  assert.throws(() => sourceSpace({ ...reference, format: 2 } as never), /format 2 are not known here/);
+  assert.throws(() => sourceSpace({ ...reference, format: 2 } as never), /format 2 are not supported/);
 });

@@ -118,7 +118,7 @@ describe("with work done", { skip: withoutBrowser }, () => {
     const links = await page.getByRole("navigation").getByRole("link").allTextContents();
     assert.deepEqual(links, ["Home", "Playground", "System"]);
     for (const screen of ["home", "system"]) await visit(page, `#/${screen}`);
-    await page.getByText("need a key with the scope admin").waitFor();
+    await page.getByText("require a key with the scope admin").waitFor();
     await picture(page, "worked-asking-key");
     assert.deepEqual(wrong, []);
     await page.context().close();

@@ -34,7 +34,7 @@ describe("of what does not fit", () => {
     assert.deepEqual(said({ content: [{ type: "text" }] }), [["body.content.0.text", "field required"]]);
     const [[at, msg] = [], ...others] = said({ content: [{ type: "image" }] });
     assert.deepEqual([at, others], ["body.content.0.type", []]);
-    assert.match(msg!, /must be equal to constant: text\. Images, files and documents are not read\.$/);
+    assert.match(msg!, /must be equal to constant: text\. Images, files and documents are not supported\.$/);
     assert.deepEqual(said({ choice: {} }), [["body.choice.name", "field required"]]);
   });
 

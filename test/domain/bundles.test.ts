@@ -208,7 +208,11 @@ describe("a bundle", () => {
   });
 
   test("with something after its end it is refused", async () => {
-    await refused(written(Buffer.concat([whole, Buffer.alloc(512)])), "bundle_altered", /512 bytes follow its end/);
+    await refused(
+      written(Buffer.concat([whole, Buffer.alloc(512)])),
+      "bundle_altered",
+      /512 bytes follow after its end/,
+    );
   });
 
   test("of another time it is refused: expired, or made later than now", async () => {
@@ -224,9 +228,9 @@ describe("a bundle", () => {
   test("for another machine it is refused: architecture, system, C library and its version", async () => {
     const here = machineHere();
     const others: [Partial<MachineKind>, RegExp][] = [
-      [{ architecture: "arm64" }, /for linux x64 with glibc 2\.34; this is linux arm64/],
-      [{ os: "darwin" }, /this is darwin x64/],
-      [{ libc: "musl", libc_version: "" }, /this is linux x64 with musl$/],
+      [{ architecture: "arm64" }, /for linux x64 with glibc 2\.34; this machine is linux arm64/],
+      [{ os: "darwin" }, /this machine is darwin x64/],
+      [{ libc: "musl", libc_version: "" }, /this machine is linux x64 with musl$/],
       [{ libc_version: "2.33" }, /with glibc 2\.33$/],
     ];
     for (const [change, words] of others)
@@ -249,15 +253,15 @@ describe("a bundle", () => {
     const length = signatureBytes({ key, signature: "x".repeat(86) }).length;
     const swapped = Buffer.from(whole);
     foreign.copy(swapped, place(whole), place(foreign), place(foreign) + length);
-    await refused(written(swapped), "bundle_altered", /signature does not fit/);
+    await refused(written(swapped), "bundle_altered", /signature does not match/);
     // The signature of the other key under the name of the pinned one.
     Buffer.from(`{"key":"${key}"`).copy(swapped, place(whole));
-    await refused(written(swapped), "bundle_altered", /signature does not fit/);
+    await refused(written(swapped), "bundle_altered", /signature does not match/);
   });
 
   test("what is no bundle is told as that", async () => {
-    await refused(written(Buffer.alloc(4096, "x")), "bundle_invalid", /does not begin as a bundle does/);
-    await refused(at("none.tar"), "file_missing", /There is no file/);
+    await refused(written(Buffer.alloc(4096, "x")), "bundle_invalid", /does not begin like a bundle/);
+    await refused(at("none.tar"), "file_missing", /does not exist/);
   });
 
   test("changed after it was checked, nothing of it is written", async () => {

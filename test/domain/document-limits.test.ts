@@ -73,7 +73,7 @@ const cases: [string, FailureCode, string, () => string | Uint8Array, RegExp][] 
     "document_invalid",
     "a.docx",
     () => zip([{ name: "[Content_Types].xml", content: "<a/>", claims: { crc: 1 } }]),
-    /check sum/,
+    /checksum/,
   ],
   [
     "a part that leaves the archive",
@@ -111,7 +111,7 @@ const cases: [string, FailureCode, string, () => string | Uint8Array, RegExp][] 
     "document_type",
     "a.zip",
     () => zip([{ name: "a.txt", content: "words" }]),
-    /no document/,
+    /not a document/,
   ],
   [
     "entities in Office",

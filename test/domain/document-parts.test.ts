@@ -171,6 +171,6 @@ describe("charsets", () => {
 
   test("UTF-8 with a damaged byte is no old charset", () => {
     const bytes = Buffer.concat([Buffer.from("öäü".repeat(10)), Buffer.of(0xff), Buffer.from("öäü")]);
-    assert.throws(() => decode(bytes, "a"), /UTF-8 but for 1 character/);
+    assert.throws(() => decode(bytes, "a"), /UTF-8 except for 1 character/);
   });
 });

@@ -397,7 +397,7 @@ describe("confidence", () => {
     date: "2026-01-01T00:00:00.000Z",
     drift: { p_value: 0.5, reason: null },
   };
-  const prior = "the prior of test serves";
+  const prior = "the prior of test is used";
   const word = { text: "abcdef", start: 0, end: 6, probability: Math.exp(-0.6) };
   type Answer = { confidence_score: number; confidence: Record<string, unknown> };
   const rows: [string, string, object, Answer][] = [
@@ -417,7 +417,7 @@ describe("confidence", () => {
           ...behind,
           calibrated: false,
           n: 0,
-          reason: `Calibrated on another engine; ${prior}`,
+          reason: `Calibrated with another engine; ${prior}`,
           date: null,
           least_certain: word,
           sources: null,

@@ -323,7 +323,7 @@ describe("names", () => {
       [first.code, first.status, first.message],
       ["first_model_under_way", 404, "No aligned models found"],
     );
-    assert.match(first.hint, /under way/);
+    assert.match(first.hint, /in progress/);
     const ids = (answer: unknown) =>
       (answer as { domain_aligned_models: { model_id: string }[] }).domain_aligned_models.map((row) => row.model_id);
     assert.deepEqual(ids(await list({}, ada)), [room.modelId]);
@@ -447,7 +447,7 @@ describe("after a crash", () => {
     await room.serving.redeployAtStart();
     const record = (await room.call("models.get", room.modelId)) as { deployment_status: string; error: string };
     assert.equal(record.deployment_status, "UNDEPLOYED");
-    assert.match(record.error, /ended the appliance 2 times/);
+    assert.match(record.error, /crashed the appliance 2 times/);
     assert.equal((await room.call("models.deployment", room.modelId)).status, "FAILED");
     assert.deepEqual(room.loaded, []);
     await room.call("models.deploy", room.modelId);

@@ -78,7 +78,7 @@ test("what does not fit is refused with figures, and leaves nothing behind", asy
   const { generator, gpu } = createEngine({ ...small, memoryBytes: 100e6 });
   const error = await generator.load(base).catch((failure) => failure);
   assert.equal(error.code, "out_of_memory");
-  assert.match(error.message, /needs \d+ MiB; 96 MiB of 96 MiB are free/);
+  assert.match(error.message, /needs \d+ MiB, but only 96 MiB of 96 MiB are free/);
   assert.equal(await codeOf(() => generator.load({ ...base, basePath: "/nowhere.gguf" })), "model_load_failed");
   assert.deepEqual(gpu.snapshot().grants, []);
   assert.ok(!generator.isLoaded(base));

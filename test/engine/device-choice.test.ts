@@ -94,6 +94,6 @@ test("doctor says that the trainer takes the CPU although there is a GPU, and wh
   const { checks } = JSON.parse(stdout) as { checks: { name: string; ok: boolean; found: string; hint: string }[] };
   const gpu = checks.find(({ name }) => name === "gpu")!;
   assert.equal(gpu.ok, false);
-  assert.match(gpu.found, /^NVIDIA Example, .* takes the CPU: .*(driver|cuBLASLt|kernels)/);
+  assert.match(gpu.found, /^NVIDIA Example, .* uses the CPU: .*(driver|cuBLASLt|kernels)/);
   assert.match(gpu.hint, /LD_LIBRARY_PATH/);
 });

@@ -323,7 +323,7 @@ describe("a folder that cannot be imported says why", () => {
       name: "several labels",
       change: (at) =>
         writeFileSync(join(at, "config.json"), JSON.stringify({ ...config, id2label: { 0: "no", 1: "yes" } })),
-      words: /2 labels/,
+      words: /2 output labels/,
     },
     {
       name: "another size",
@@ -333,7 +333,7 @@ describe("a folder that cannot be imported says why", () => {
     {
       name: "a vocabulary of another size",
       change: (at) => writeFileSync(join(at, "vocab.txt"), "[PAD]\n"),
-      words: /1 tokens, config\.json says 34/,
+      words: /1 tokens, but config\.json says 34/,
     },
     {
       name: "weights cut short",
@@ -341,7 +341,7 @@ describe("a folder that cannot be imported says why", () => {
         const path = join(at, "model.safetensors");
         writeFileSync(path, readFileSync(path).subarray(0, 40_000));
       },
-      words: /reaches past the end/,
+      words: /extends past the end/,
     },
     {
       name: "a header longer than the file",
@@ -350,7 +350,7 @@ describe("a folder that cannot be imported says why", () => {
         bytes.writeBigUInt64LE(2n ** 40n);
         writeFileSync(join(at, "model.safetensors"), bytes);
       },
-      words: /longer than/,
+      words: /the limit is/,
     },
   ];
   for (const { name, change, words } of cases)

@@ -80,8 +80,11 @@ test("a model goes to the GPU's memory where there is one, within what others le
   };
   reserve(gpu, "a base", 30 << 20, card(80 << 20));
   assert.deepEqual([gpu.snapshot().machine.free, gpu.snapshot().gpu!.free], [100, 50 << 20]);
-  assert.match(failure(60 << 20, 80 << 20).message, /a base needs 60 MiB; 50 MiB of 80 MiB of the GPU are free/);
+  assert.match(
+    failure(60 << 20, 80 << 20).message,
+    /a base needs 60 MiB, but only 50 MiB of 80 MiB of the GPU are free/,
+  );
   // Another program's.
-  assert.match(failure(40 << 20, 20 << 20).message, /needs 40 MiB; 20 MiB of 80 MiB of the GPU are free/);
+  assert.match(failure(40 << 20, 20 << 20).message, /needs 40 MiB, but only 20 MiB of 80 MiB of the GPU are free/);
   assert.deepEqual(reserve(gpu, "without one", 100, { gpuMemory: () => null }).bytes, machine(100));
 });

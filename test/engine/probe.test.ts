@@ -35,20 +35,20 @@ const refusal = async (work: () => unknown): Promise<string> => {
 };
 
 const unsound: [string, GgufParts | Buffer, RegExp][] = [
-  ["nothing", Buffer.alloc(0), /ends/],
+  ["nothing", Buffer.alloc(0), /cut off/],
   ["bad magic", { magic: "GGML" }, /magic/],
   ["version 1", { version: 1 }, /version 1/],
   ["big-endian", { version: 0x03000000 }, /big-endian/],
   ["2^40 keys", { pairCount: 1n << 40n }, /number of keys/],
   ["2^63 keys", { pairCount: 1n << 63n }, /number of keys/],
   ["2^64−1 tensors", { tensorCount: (1n << 64n) - 1n }, /number of tensors/],
-  ["more keys than there are", { pairCount: 3, pairs: [pair("a", 1)] }, /ends/],
+  ["more keys than there are", { pairCount: 3, pairs: [pair("a", 1)] }, /cut off/],
   ["a key of 2^30 bytes", { pairs: [u64(1 << 30)] }, /length of key 0/],
   ["a key of 2^31 bytes in 64", Buffer.concat([gguf({ pairCount: 1 }), u64(1n << 31n), Buffer.alloc(32)]), /key 0/],
-  ["a text past the end", { pairs: [Buffer.concat([text("a"), u32(8), u64(1000)])] }, /ends/],
+  ["a text past the end", { pairs: [Buffer.concat([text("a"), u32(8), u64(1000)])] }, /cut off/],
   ["a text of 2^62 bytes", { pairs: [Buffer.concat([text("a"), u32(8), u64(1n << 62n)])] }, /length of "a"/],
   ["an array of 2^40", { pairs: [Buffer.concat([text("a"), u32(9), u32(4), u64(1n << 40n)])] }, /length of "a"/],
-  ["nested arrays", { pairs: [Buffer.concat([text("a"), u32(9), u32(9), u64(1)])] }, /nests arrays/],
+  ["nested arrays", { pairs: [Buffer.concat([text("a"), u32(9), u32(9), u64(1)])] }, /contains nested arrays/],
   ["an unknown type", { pairs: [Buffer.concat([text("a"), u32(13), u64(1)])] }, /unknown type 13/],
   ["a boolean of 2", { pairs: [Buffer.concat([text("a"), u32(7), Buffer.of(2)])] }, /neither true nor false/],
   ["a key twice", { pairs: [pair("a", 1), pair("a", 1)] }, /twice/],
@@ -66,7 +66,7 @@ const unsound: [string, GgufParts | Buffer, RegExp][] = [
   ["an axis of 0", { tensors: [{ name: "t", shape: [0] }], dataBytes: 64 }, /shape/],
   ["five axes", { tensors: [{ name: "t", shape: [1, 1, 1, 1, 1] }], dataBytes: 64 }, /5 axes/],
   ["an unknown tensor type", { tensors: [{ name: "t", shape: [32], type: 99 }], dataBytes: 64 }, /unknown type 99/],
-  ["a broken block", { tensors: [{ name: "t", shape: [33], type: 8 }], dataBytes: 64 }, /block of 32/],
+  ["a broken block", { tensors: [{ name: "t", shape: [33], type: 8 }], dataBytes: 64 }, /the 32 elements in a block/],
   ["a crooked offset", { tensors: [{ name: "t", shape: [1], offset: 4 }], dataBytes: 64 }, /not aligned/],
   [
     "overlapping tensors",
@@ -148,13 +148,13 @@ test("hostile templates are ended within the limits, and nothing else is held up
 test("a template that renders, but for seconds, is refused: everybody would wait for each rendering", async () => {
   const loops = "{% for i in range(1500) %}{% for j in range(1500) %}{% endfor %}{% endfor %}";
   const path = file(withTemplate(readFileSync(model), `${loops}{% for m in messages %}{{ m.content }}{% endfor %}`));
-  assert.match(await refusal(() => probeModel(path)), /rendering its chat template took \d+\.\d s; 1 s are the most/);
+  assert.match(await refusal(() => probeModel(path)), /rendering its chat template took \d+\.\d s; the limit is 1 s/);
 });
 
 test("a template that only fails leaves a model that cannot be aligned, with the reason", async () => {
   const whole = readFileSync(model);
   for (const [template, reason] of [
-    ["{% for i in range(10000000) %}{% endfor %}", /range of more than/],
+    ["{% for i in range(10000000) %}{% endfor %}", /range longer than/],
     ["{{ raise_exception('not today') }}", /not today/],
     ["{% set n = namespace(x='ab') %}{% for i in range(40) %}{% set n.x = n.x + n.x %}{% endfor %}", /string length/],
     ["{{ messages.__globals__ }}{{ messages.constructor }}", /leaves out/],

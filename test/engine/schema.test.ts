@@ -411,7 +411,7 @@ describe("schemas as people write them", () => {
     assert.ok(native.isTextCompatible(JSON.stringify(nested(11))));
     assert.ok(!native.isTextCompatible(JSON.stringify(nested(40))));
     const endless = { type: "object", properties: { next: { $ref: "#" } }, required: ["next"] };
-    assert.throws(() => schemaGrammar(endless, []), /no value fits/);
+    assert.throws(() => schemaGrammar(endless, []), /no value matches/);
   });
 });
 
@@ -433,12 +433,12 @@ describe("refusals", () => {
     ["oneOf that overlaps", { oneOf: [{ type: "integer" }, { type: "number" }] }, ["oneOf"], /branches 0 and 1/],
     ["a reference elsewhere", { $ref: "https://example.com/x" }, ["$ref"], /into the schema/],
     ["a reference to nothing", { $ref: "#/$defs/x" }, ["$ref"], /points to nothing/],
-    ["a reference to itself", { $ref: "#" }, ["$ref"], /without end/],
+    ["a reference to itself", { $ref: "#" }, ["$ref"], /endlessly/],
     [
       "a circle through anyOf",
       { $ref: "#/$defs/a", $defs: { a: { anyOf: [{ $ref: "#/$defs/a" }, { type: "null" }] } } },
       ["$defs", "a", "anyOf", 0, "$ref"],
-      /without end/,
+      /endlessly/,
     ],
     ["a type that is none", { type: "text" }, ["type"], /"text"/],
     ["an inherited name", { $ref: "#/constructor" }, ["$ref"], /points to nothing/],
@@ -446,8 +446,8 @@ describe("refusals", () => {
     ["a negative length", { maxLength: -1 }, ["maxLength"], /whole number/],
     ["a huge length", { maxLength: 1e9 }, ["maxLength"], /100000/],
     ["items as a list", { items: [{}] }, ["items"], /prefixItems/],
-    ["nothing that fits", { type: "string", minLength: 3, maxLength: 2 }, [], /no value fits/],
-    ["a contradiction", { allOf: [{ type: "string" }, { type: "null" }] }, [], /no value fits/],
+    ["nothing that fits", { type: "string", minLength: 3, maxLength: 2 }, [], /no value matches/],
+    ["a contradiction", { allOf: [{ type: "string" }, { type: "null" }] }, [], /no value matches/],
   ];
   for (const [name, schema, at, message] of rows)
     test(name, () => {

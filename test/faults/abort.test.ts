@@ -108,7 +108,7 @@ test("an abort while a model loads costs that deployment and nothing else, and d
   }
 
   await until("the end of trying", async () => (await record(guilty!)).deployment_status === "UNDEPLOYED");
-  assert.match((await record(guilty!)).error ?? "", /ended the appliance 2 times/);
+  assert.match((await record(guilty!)).error ?? "", /crashed the appliance 2 times/);
   const task = await client.api["models.deployment"]({ params: { model_id: guilty! } });
   assert.equal(task.status, "FAILED");
   await until("readiness", async () => (await fetch(`${serving.address}/readyz`)).ok);

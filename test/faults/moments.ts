@@ -37,7 +37,7 @@ const it = new Killed(
   random,
 );
 /** Work that so many kills have met is given up: each attempt may have been its fault. */
-const givenUp = /The appliance ended \d+ times|ended the appliance|restarted too often/;
+const givenUp = /The appliance ended \d+ times|crashed the appliance|restarted too many times/;
 
 interface Moment {
   name: string;

@@ -76,7 +76,8 @@ test("an upgrade that is killed after any step is finished or undone", async (co
       // Acknowledged after the backup: it must be there when the old version is back.
       if (reached() === "backed_up") await uploads("late");
       // The new version answers, and acknowledges nothing that would be lost with it.
-      if (step === "started") await assert.rejects(it.upload("tried"), /503: An upgrade is trying this version out/);
+      if (step === "started")
+        await assert.rejects(it.upload("tried"), /503: Writes are refused while an upgrade tests this version/);
       if (step === "stopped") {
         const refused = await it.run("serve", "--json");
         assert.equal(refused.code, exitCodes.failure.code);

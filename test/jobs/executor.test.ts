@@ -105,7 +105,7 @@ test("what a run asks is answered on its stdin, a failure too; a run that ends t
   );
   const nobody = folderOf({ asks: [judge("one")] });
   await executorWith().start(nobody, { afterSeq: 0, onEvent: () => {} });
-  assert.match(readFileSync(join(nobody, "answers"), "utf8"), /nobody answers/);
+  assert.match(readFileSync(join(nobody, "answers"), "utf8"), /nobody to answer/);
 
   const left = Promise.withResolvers<void>();
   const executor = executorWith();

@@ -111,7 +111,7 @@ describe("the queue", () => {
 
   test("an illegal move is an error, not a silence", () => {
     enqueue();
-    assert.throws(() => queue.move(queue.claim("align")!, "stopped"), /no legal move/);
+    assert.throws(() => queue.move(queue.claim("align")!, "stopped"), /is not allowed/);
   });
 
   test("stop: queued ends at once, running is asked, nothing is null", () => {

@@ -122,7 +122,7 @@ for (const [how, change] of Object.entries(changes))
     change(path);
     const { said } = unpackHere(release, runtime);
     assert.equal(said.length, 1);
-    assert.match(said[0]!, /4\.bin is not as it was unpacked/);
+    assert.match(said[0]!, /4\.bin was changed since it was unpacked/);
     assertWhole(at, release);
     assert.deepEqual(unpackHere(release, runtime).said, []);
   });

@@ -28,7 +28,7 @@ test("killed while it unpacks, it starts over", async () => {
   }
   const done = await machine.run(["--version"]);
   assert.equal(done.stdout, `${machine.version}\n`, done.stderr);
-  assert.match(done.stderr, /unpacking into .*, this once/);
+  assert.match(done.stderr, /unpacking into .* \(only this once\)/);
   assert.equal(readdirSync(machine.runtime).length, 1);
 });
 
@@ -43,7 +43,7 @@ test("an altered library is noticed and repaired", async () => {
   const whole = readFileSync(path);
   appendFileSync(path, "x");
   const done = await machine.run(["--version"]);
-  assert.match(done.stderr, /linux-x64\.node is not as it was unpacked/);
+  assert.match(done.stderr, /linux-x64\.node was changed since it was unpacked/);
   assert.deepEqual(readFileSync(path), whole);
 });
 

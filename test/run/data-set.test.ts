@@ -56,8 +56,8 @@ test("what cannot be a data set is refused with the field that says so", () => {
   const uneven = documentOf("prompt,answer\nWhat is 1, and 2?,3\n", "text/csv", "uneven.csv");
   const refused: [SnapshotDocument[], Source, RegExp][] = [
     [[notes, prices], usual, /^config\.dataset\.prompt_field: no CSV document .* columns prompt and answer/],
-    [[notes], { ...usual, document: "sums" }, /^config\.dataset\.split: names no document .*notes\.md/],
-    [[notes], { ...usual, document: "notes.md" }, /^config\.dataset\.split: notes\.md is no CSV document/],
+    [[notes], { ...usual, document: "sums" }, /^config\.dataset\.split: must name a document .*notes\.md/],
+    [[notes], { ...usual, document: "notes.md" }, /^config\.dataset\.split: notes\.md is not a CSV document/],
     [
       [prices],
       { ...usual, document: "prices" },
@@ -65,7 +65,7 @@ test("what cannot be a data set is refused with the field that says so", () => {
     ],
     [[prices], { ...usual, document: "prices", prompt_field: "lamp" }, /^config\.dataset\.answer_field: /],
     [[gap], usual, /^config\.dataset: row 2 of gap\.csv has no answer/],
-    [[uneven], usual, /^config\.dataset: uneven\.csv is not readable as CSV/],
+    [[uneven], usual, /^config\.dataset: uneven\.csv cannot be read as CSV/],
   ];
   for (const [documents, source, message] of refused) assert.throws(() => parted(documents, source), { message });
 });

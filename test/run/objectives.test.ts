@@ -279,7 +279,7 @@ test("blocks are resolved to absolute bounds, and refused by the name of the fie
   assert.deepEqual(resolveLoss({ type: "cispo" }).bounds, { low: 0, high: 4 });
   assert.equal(resolveLoss({ type: "dro" }).beta, 0.05);
   assert.equal(resolveLoss({}).type, "cross_entropy");
-  assert.match(resolveLoss({ type: "ppo", ppo: { clip_high: 1.2 } }).warnings[0]!, /absolute ratio threshold/);
+  assert.match(resolveLoss({ type: "ppo", ppo: { clip_high: 1.2 } }).warnings[0]!, /absolute ratio/);
   const refused: [LossBlock, string][] = [
     [{ type: "gspo" }, "loss.type"],
     [{ type: "ppo", ppo: { clip_low: 1.1 } }, "loss.ppo.clip_low"],
@@ -303,7 +303,7 @@ test("blocks are resolved to absolute bounds, and refused by the name of the fie
   const bare = rowOf([-1], [-1], [1]);
   assert.throws(() => evaluate(objective, bare, scaleOf(objective, [bare])), /needs reference/);
   const cancelled = rowOf([-1, -1], [-1, -1], [1, -1]);
-  assert.throws(() => scaleOf(resolveLoss({}), [cancelled]), /weights add up to 0/);
+  assert.throws(() => scaleOf(resolveLoss({}), [cancelled]), /weights of the step add up to 0/);
 });
 
 const flat = (rewards: (number | null)[], block: Parameters<typeof resolveAdvantage>[0], lengths?: number[]) =>

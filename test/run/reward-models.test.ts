@@ -159,7 +159,7 @@ test("another model judges: it is tried on dev first, and its verdicts are what 
   const { folder, result, asked, steps } = await reinforced(byJudge(), judged);
   assert.equal(result.error, null);
   const told = eventsOf(folder).find(({ message }) => message?.startsWith("The judge accepts"));
-  assert.match(told!.message!, /accepts 8 of 8 right answers and rejects 8 of 8 wrong ones/);
+  assert.match(told!.message!, /accepts 8 of 8 correct answers and rejects 8 of 8 wrong answers/);
   assert.ok(asked.length > 16, "drawn answers were judged");
   assert.ok(steps.length >= 2);
   for (const step of steps) {
@@ -196,10 +196,7 @@ test("a run that was stopped while it asked goes on without asking anything twic
 
 test("a judge that tells nothing, and one that does not answer, end the run before anything is trained", async () => {
   const nothing = await reinforced(byJudge(), () => "Yes");
-  assert.match(
-    nothing.result.error!.message,
-    /^config\.reward\.llm_judge\.judge_model: model_judge does not tell good/,
-  );
+  assert.match(nothing.result.error!.message, /^config\.reward\.llm_judge\.judge_model: model_judge cannot tell good/);
   const gone = await reinforced(byJudge({ judge_provider: "far" }), () => new Error("The upstream did not answer"));
   assert.match(gone.result.error!.message, /gave no answer: The upstream did not answer/);
   for (const { folder, steps } of [nothing, gone]) {
@@ -233,11 +230,11 @@ test("prompts of a data set are paid by rubrics of their own, on which the judge
   );
   assert.equal(result.error, null);
   const told = eventsOf(folder).find(({ message }) => message?.startsWith("The judge accepts"));
-  assert.match(told!.message!, /accepts 6 of 6 right answers and rejects 6 of 6 wrong ones/);
+  assert.match(told!.message!, /accepts 6 of 6 correct answers and rejects 6 of 6 wrong answers/);
   assert.ok(steps.length >= 2);
   assert.ok(asked.every((question) => textOf(question).includes("What is")));
   const none = await reinforced({ reward: { type: "rubric" } }, truth, withRubric);
-  assert.match(none.result.error!.message, /^config\.reward\.rubric_ref: names the document that is the rubric/);
+  assert.match(none.result.error!.message, /^config\.reward\.rubric_ref: must name the document that holds the rubric/);
 });
 
 test("a preference model's scores are what is paid", async () => {

@@ -406,8 +406,8 @@ test("a paused run takes no step until it is resumed", async () => {
 
 test("a folder that is not what its request says is refused before anything is written", async () => {
   const cases: [string, string, RegExp][] = [
-    ["snapshot/documents/0.json", "{}", /documents\/0.json: is not the file/],
-    ["snapshot/dev.jsonl", "", /dev.jsonl: is not the file/],
+    ["snapshot/documents/0.json", "{}", /documents\/0.json: does not match the snapshot/],
+    ["snapshot/dev.jsonl", "", /dev.jsonl: does not match the snapshot/],
     ["request.json", "{}", /request.json: format field required/],
   ];
   for (const [name, content, words] of cases) {
@@ -470,7 +470,7 @@ test("a whole recipe goes through rungs, guards, repair and scales, and its repo
   assert.ok(chosen.penalty > 0);
   assert.match(
     report.help.join(" "),
-    /than the recipe allows, repair and smaller scales notwithstanding.* a larger weight_decay keeps more of it/,
+    /than the recipe allows, despite repair and smaller scales.* a larger weight_decay preserves more of them/,
   );
   // A smaller scale is nearer to the base.
   const scaled = candidates.slice(-2).map((one: { guards: { drift: { kl: number } } }) => one.guards.drift.kl);
@@ -575,7 +575,7 @@ test("a repair ends where its pace would not bring the drift back in time", asyn
   assert.equal(repaired_steps, 10);
   assert.ok(candidates[1].repaired && candidates[1].guards.drift.kl > 1e-9);
   assert.ok(
-    eventsOf(folder).some(({ message }) => /more would not bring it back within its limits/.test(message ?? "")),
+    eventsOf(folder).some(({ message }) => /more steps would not bring it back within its limits/.test(message ?? "")),
   );
 });
 
@@ -588,7 +588,7 @@ test("a run that lost too much is told of the repair that it did not have", asyn
     }),
   });
   const help = artefactOf(folder, "report.json").help.join(" ");
-  assert.match(help, /than the recipe allows\. .* or a repair \(preset standard or thorough\) keeps more of it/);
+  assert.match(help, /than the recipe allows\. .* or a repair \(preset standard or thorough\) preserves more of them/);
 });
 
 test("drift is measured on as many paragraphs as the recipe says, or on all", async () => {

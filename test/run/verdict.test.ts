@@ -46,7 +46,7 @@ test("a run that taught nothing says first that it shall not be deployed, and by
     const { outcome, headline, why, help } = said({ dev: dev(gained, lost) });
     assert.deepEqual([outcome, headline], ["no_gain", "No gain: do not deploy"]);
     assert.deepEqual(help, ["More documents."]);
-    assert.match(why[0]!, new RegExp(`40 dev questions .* ${gained} answers became right, ${lost} became wrong`));
+    assert.match(why[0]!, new RegExp(`40 dev questions .* ${gained} answers became correct, ${lost} became wrong`));
   }
 });
 
@@ -71,7 +71,7 @@ test("suites that fell are named, in the first sentence where chance does not ex
     ]),
     limits,
   });
-  assert.match(headline, /^Gain .*; what the base could do fell: retention$/);
+  assert.match(headline, /^Gain .*; the model got worse at what the base could do: retention$/);
   assert.deepEqual(
     fell.map(({ name, beyond_chance }) => [name, beyond_chance]),
     [
@@ -81,7 +81,7 @@ test("suites that fell are named, in the first sentence where chance does not ex
   );
   assert.match(
     why.join(" "),
-    /retention went from 80\.0 to 69\.0\. format went from 80\.0 to 79\.0, which chance explains too\./,
+    /retention went from 80\.0 to 69\.0\. format went from 80\.0 to 79\.0, which chance may explain too\./,
   );
   // What the recipe does not watch is not held against it.
   assert.deepEqual(said({ dev: dev(20, 0), guards: guardsOf([suite("retention", 12, 1)]) }).fell, []);
@@ -90,7 +90,7 @@ test("suites that fell are named, in the first sentence where chance does not ex
 test("limits of divergence that are exceeded are named like suites", () => {
   const over = guardsOf([], { kl: 0.6, perplexity_rise: 12 });
   const { headline, fell } = said({ dev: dev(0, 0), guards: over, limits });
-  assert.equal(headline, "No gain: do not deploy; what the base could do fell: kl, perplexity_rise");
+  assert.equal(headline, "No gain: do not deploy; the model got worse at what the base could do: kl, perplexity_rise");
   assert.deepEqual(
     fell.map(({ name }) => name),
     ["kl", "perplexity_rise"],

@@ -91,7 +91,7 @@ async function ask(bench: ServeBench, index: number): Promise<Timing> {
   if (!response.ok)
     throw new Failure(
       "api_refused",
-      `A completion was answered ${response.status}: ${(await response.text()).slice(0, 200)}`,
+      `The server answered a completion with ${response.status}: ${(await response.text()).slice(0, 200)}`,
     );
   let firstMs = 0;
   let tokens = 0;

@@ -150,7 +150,8 @@ async function adapterShape(bench: TrainBench): Promise<{ rank: number; alpha: n
     target_modules: string[];
   };
   const unknown = config.target_modules.find((name) => !(name in peftModules));
-  if (unknown !== undefined) throw new Failure("usage", `${path}: ${unknown} is not a matrix that can be adapted`);
+  if (unknown !== undefined)
+    throw new Failure("usage", `${path}: ${unknown} is not a matrix that an adapter can change`);
   return {
     rank: config.r,
     alpha: config.lora_alpha,

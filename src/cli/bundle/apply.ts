@@ -47,7 +47,8 @@ interface ProgramReport {
 export async function applyBundle(path: string, site: Site, order: Order): Promise<Answer> {
   if (order.pinned.length === 0) throw new Failure("bundle_key_missing");
   const strange = order.pinned.find((key) => !isPublicKey(key));
-  if (strange !== undefined) throw new Failure("usage", `${strange} is no public key: ed25519: and 43 characters`);
+  if (strange !== undefined)
+    throw new Failure("usage", `${strange} is not a public key: it must be ed25519: followed by 43 characters`);
   const progress = startProgress();
   try {
     const { pinned } = order;
@@ -88,7 +89,7 @@ async function applyChecked(
       ...{ data: site.data, models, program, next },
     },
     text: [
-      `${path}: sound, signed with ${key}, valid until ${manifest.not_after}`,
+      `${path}: valid, signed with ${key}, may be applied until ${manifest.not_after}`,
       ...models.map(({ model, outcome, model_id }) => `${outcome}  ${basename(model)}  ${model_id ?? ""}`.trimEnd()),
       `${program.outcome}  version ${program.version}${program.path === null ? "" : `  ${program.path}`}`,
       ...next,
@@ -104,11 +105,11 @@ async function planProgram(manifest: Manifest, site: Site, order: Order): Promis
   const { sha256 } = manifest.files.find((file) => file.path === manifest.program)!;
   const found = await sha256OfFile(path).catch((error) => {
     if (isErrno(error, "ENOENT")) return null;
-    throw new Failure("usage", `${path} is no place for the program: ${(error as NodeJS.ErrnoException).code}`);
+    throw new Failure("usage", `The program cannot be written to ${path}: ${(error as NodeJS.ErrnoException).code}`);
   });
-  if (found !== null && found !== sha256) throw new Failure("usage", `${path} is there already, and is another file`);
+  if (found !== null && found !== sha256) throw new Failure("usage", `${path} already exists and is a different file`);
   if (!(await stat(dirname(path)).catch(() => null))?.isDirectory())
-    throw new Failure("usage", `There is no folder ${dirname(path)}`);
+    throw new Failure("usage", `The folder ${dirname(path)} does not exist`);
   return { version, outcome: found === null ? "would write" : "there already", path };
 }
 
@@ -168,5 +169,5 @@ async function refuseNoRoom(manifest: Manifest, site: Site, isKnown: (model: str
   const needed = sizes.reduce((sum, bytes) => sum + bytes, 0) + Math.max(0, ...sizes);
   const free = await freeBytes(site.staging);
   if (free < needed)
-    throw new Failure("bundle_no_space", `The models take ${bytesText(needed)}, and ${bytesText(free)} are free`);
+    throw new Failure("bundle_no_space", `The models need ${bytesText(needed)}, but only ${bytesText(free)} are free`);
 }

@@ -56,14 +56,15 @@ async function ownSite(config: Config): Promise<Site> {
     makeStaging: async () => void (await makeFolder(places(config.data).bundle)),
     models: async () => (await admin("model.list")) as BaseRecord[],
     importModel: async (path, sha256) => (await admin("model.import", { path, sha256, mode: "copy" })) as BaseRecord,
-    replacing: (version, path) => `Version ${version} is ${path}: stop plumbline, and start that in place of ${own}`,
+    replacing: (version, path) =>
+      `Version ${version} is at ${path}: stop plumbline, and start this file instead of ${own}`,
   };
 }
 
 async function serviceSite(installed: Installation, at: Layout): Promise<Site> {
   const config = configOf(installed);
   const version = await currentVersionIn(at);
-  if (version === null) throw new Failure("not_installed", `${at.current} leads to no version`);
+  if (version === null) throw new Failure("not_installed", `${at.current} points to no version`);
   const staging = bundleStaging(installed.data);
   const run = async (...words: string[]): Promise<unknown> => {
     const by = await asService(installed);
@@ -80,7 +81,7 @@ async function serviceSite(installed: Installation, at: Layout): Promise<Site> {
     },
     models: async () => ((await run("model", "ls")) as { base_models: BaseRecord[] }).base_models,
     importModel: async (path, sha256) => (await run("model", "import", path, "--sha256", sha256)) as BaseRecord,
-    replacing: (newer, path) => `Version ${newer} replaces ${version} by: plumbline upgrade ${path}`,
+    replacing: (newer, path) => `To replace ${version} with ${newer}, run: plumbline upgrade ${path}`,
   };
 }
 
@@ -90,7 +91,7 @@ function answerOf(words: string[], stdout: string, stderr: string): unknown {
   try {
     answer = JSON.parse(stdout) as typeof answer;
   } catch (cause) {
-    throw new Failure("work_failed", `plumbline ${words.join(" ")} did not answer: ${stderr.trim()}`, { cause });
+    throw new Failure("work_failed", `plumbline ${words.join(" ")} gave no answer: ${stderr.trim()}`, { cause });
   }
   if (answer.error === undefined) return answer;
   throw new Failure("work_failed", `plumbline ${words.join(" ")}: ${answer.error.message}`);

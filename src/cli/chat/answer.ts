@@ -66,10 +66,10 @@ export function confidenceText({ confidence_score: score, confidence, least_cert
   const sources = confidence?.sources?.length ?? 0;
   const unsure = least_certain.map(({ text, probability }) => `${text} ${Math.round(probability * 100)} %`);
   return [
-    score === null ? "no confidence: it is a base model" : `confidence ${Math.round(score)} of 100, ${calibrated}`,
+    score === null ? "no confidence: this is a base model" : `confidence ${Math.round(score)} of 100, ${calibrated}`,
     ...(typeof drift === "number" && drift < 0.05 ? ["the question is unlike the documents"] : []),
     ...(sources > 0 ? [sources === 1 ? "one passage supports it" : `${sources} passages support it`] : []),
     ...(unsure.length > 0 ? [`least certain: ${unsure.join(", ")}`] : []),
-    ...(finish_reason === "length" ? ["cut off at its length"] : []),
+    ...(finish_reason === "length" ? ["cut off at the maximum length"] : []),
   ].join("; ");
 }

@@ -91,7 +91,7 @@ export function textOf(report: Report): string {
   );
   if (confidence.auroc_off_topic !== null)
     lines.push(
-      `Confidence tells its own questions from foreign ones: AUROC ${confidence.auroc_off_topic.toFixed(2)}` +
+      `Confidence separates questions about the documents from other questions: AUROC ${confidence.auroc_off_topic.toFixed(2)}` +
         (confidence.calibrated ? `, calibrated on ${confidence.n} answers` : `, not calibrated (${confidence.reason})`),
     );
   const { phases: _, ...steps } = report.seconds;
@@ -114,5 +114,5 @@ export function saidText(report: Report): string {
   const foreign = report.off_topic.map(
     (said) => `  [${sure(said.confidence)}]  ${said.question}  ${short(said.answer)}`,
   );
-  return [...own, "", "About nothing in the documents:", ...foreign].join("\n");
+  return [...own, "", "Questions about nothing in the documents:", ...foreign].join("\n");
 }

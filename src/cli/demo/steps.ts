@@ -35,7 +35,7 @@ export async function firstBaseModel(client: Client, signal: AbortSignal): Promi
   }
   throw new Failure(
     "work_failed",
-    "No base model was taken in; `plumbline doctor` says whether the starter model is there",
+    "No base model was imported; run `plumbline doctor` to see whether the starter model exists",
   );
 }
 

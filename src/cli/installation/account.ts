@@ -16,7 +16,7 @@ export async function findAccount(user: string): Promise<Account | null> {
  */
 export async function asService({ user, data }: Installation): Promise<AsService> {
   const as = await findAccount(user);
-  if (!as) throw new Failure("install_failed", `There is no user ${user}`);
+  if (!as) throw new Failure("install_failed", `The user ${user} does not exist`);
   return { as, cwd: "/", env: { PLUMBLINE_DATA: data } };
 }
 

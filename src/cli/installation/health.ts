@@ -28,7 +28,7 @@ export async function awaitHealth(
       said = answer.said;
     }
     const ended = await problem();
-    if (ended !== null) throw new Failure("upgrade_failed", `Version ${version} did not come up: ${ended}`);
+    if (ended !== null) throw new Failure("upgrade_failed", `Version ${version} did not start: ${ended}`);
     await sleep(200);
   }
   throw new Failure(
@@ -43,7 +43,7 @@ async function healthAt(address: string): Promise<{ version: string | null; said
     const body = (await response.json()) as { version?: string };
     return {
       version: response.ok ? (body.version ?? null) : null,
-      said: `it was version ${body.version} that answered`,
+      said: `version ${body.version} answered instead`,
     };
   } catch (error) {
     const { message, cause } = error as Error;
@@ -60,7 +60,7 @@ export async function checkData(installed: Installation, at: Layout): Promise<vo
   const said = done.stderr.trim() || problemsIn(done.stdout);
   throw new Failure(
     "upgrade_failed",
-    `The new version finds ${places(data).database} and its files not sound: ${said}`,
+    `The new version finds problems in ${places(data).database} and its files: ${said}`,
   );
 }
 

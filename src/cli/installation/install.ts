@@ -58,7 +58,7 @@ export async function planInstall(wanted: Partial<Wanted>, at: Layout): Promise<
   const accountOf = async (): Promise<Account> => (await findAccount(user))!;
   const steps: Step[] = [
     {
-      what: `make the system user ${user}`,
+      what: `create the system user ${user}`,
       isDone: async () => (await findAccount(user)) !== null,
       act: () =>
         command(
@@ -67,7 +67,7 @@ export async function planInstall(wanted: Partial<Wanted>, at: Layout): Promise<
         ),
     },
     {
-      what: `make the data folder ${data}, mode 0700, of ${user}`,
+      what: `create the data folder ${data} with mode 0700 for ${user}`,
       async isDone() {
         const found = await stat(data).catch(() => null);
         const account = await findAccount(user);
@@ -81,7 +81,7 @@ export async function planInstall(wanted: Partial<Wanted>, at: Layout): Promise<
       },
     },
     {
-      what: `put the program ${program} to ${place}`,
+      what: `copy the program ${program} to ${place}`,
       isDone: () => isPlaced(program, place),
       async act() {
         await makePublicFolder(at.library);
@@ -92,7 +92,7 @@ export async function planInstall(wanted: Partial<Wanted>, at: Layout): Promise<
     linkStep(version, at.current),
     linkStep(relative(dirname(at.command), at.program), at.command),
     {
-      what: `write the settings ${installed.environment}, which stay as they are from then on`,
+      what: `write the settings ${installed.environment}, which are not changed after that`,
       content: renderSettings(data),
       isDone: async () => (await stat(installed.environment).catch(() => null)) !== null,
       async act() {
@@ -116,12 +116,12 @@ export async function planInstall(wanted: Partial<Wanted>, at: Layout): Promise<
   if (starts)
     steps.push(
       {
-        what: "tell systemd of the unit: systemctl daemon-reload",
+        what: "make systemd read the unit: systemctl daemon-reload",
         isDone: async () => !isUnitNew && !(await succeedsShowing("NeedDaemonReload=yes")),
         act: () => command("systemctl", "daemon-reload"),
       },
       {
-        what: `start the service, now and at each start of the machine: systemctl enable --now ${unitName}`,
+        what: `start the service now and at every boot: systemctl enable --now ${unitName}`,
         isDone: async () =>
           (await succeeds("systemctl", "is-enabled", "--quiet", unitName)) &&
           (await succeeds("systemctl", "is-active", "--quiet", unitName)),
@@ -137,16 +137,22 @@ const succeedsShowing = async (line: string): Promise<boolean> =>
 async function refuseOther({ user, data }: Wanted, version: string, before: Installation | null, at: Layout) {
   for (const [what, path] of Object.entries({ "--data": data, "--prefix": at.prefix }))
     if (!/^\/[A-Za-z0-9._/-]*[A-Za-z0-9_-]$/.test(path) || resolve(path) !== path)
-      throw new Failure("usage", `${what} takes an absolute path of letters, digits and . _ / -`);
-  if (!/^[a-z_][a-z0-9_-]{0,30}$/.test(user)) throw new Failure("usage", `--user takes a system user's name`);
+      throw new Failure("usage", `${what} needs an absolute path of letters, digits and . _ / -`);
+  if (!/^[a-z_][a-z0-9_-]{0,30}$/.test(user)) throw new Failure("usage", `--user needs a system user's name`);
   const current = await currentVersionIn(at);
   if (current !== null && current !== version)
-    throw new Failure("installed_already", `Version ${current} is installed in ${at.library}, and this is ${version}`);
+    throw new Failure(
+      "installed_already",
+      `Version ${current} is installed in ${at.library}, but this is version ${version}`,
+    );
   if (before !== null && (before.user !== user || before.data !== data))
-    throw new Failure("installed_already", `It is installed for the user ${before.user} with the data ${before.data}`);
+    throw new Failure(
+      "installed_already",
+      `It is installed for the user ${before.user} with the data folder ${before.data}`,
+    );
   const stranger = await strangerIn(data);
   if (stranger !== undefined)
-    throw new Failure("folder_not_empty", `${data} holds ${stranger}, which is not plumbline's`);
+    throw new Failure("folder_not_empty", `${data} contains ${stranger}, which does not belong to plumbline`);
 }
 
 function nothingThere(error: unknown): string[] {
@@ -177,7 +183,7 @@ const linkStep = (target: string, link: string): Step => ({
   isDone: async () => (await readlink(link).catch(() => null)) === target,
   async act() {
     const found = await lstat(link).catch(() => null);
-    if (found && !found.isSymbolicLink()) throw new Error("something else has that name");
+    if (found && !found.isSymbolicLink()) throw new Error("another file has that name");
     await makePublicFolder(dirname(link));
     await linkDurably(target, link);
   },
@@ -197,14 +203,14 @@ export async function planUninstall(at: Layout, { purge }: { purge: boolean }): 
   ];
   if (hasSystemd)
     steps.push({
-      what: `no longer start it with the machine: systemctl disable ${unitName}`,
+      what: `do not start it at boot any more: systemctl disable ${unitName}`,
       isDone: async () => !(await succeeds("systemctl", "is-enabled", "--quiet", unitName)),
       act: () => command("systemctl", "disable", unitName),
     });
   steps.push(removeStep(unit));
   if (hasSystemd)
     steps.push({
-      what: "tell systemd: systemctl daemon-reload",
+      what: "make systemd read its units again: systemctl daemon-reload",
       isDone: async () => false,
       act: () => command("systemctl", "daemon-reload"),
     });
@@ -213,7 +219,7 @@ export async function planUninstall(at: Layout, { purge }: { purge: boolean }): 
     steps.push(
       removeStep(data, "with all documents, models and runs in it"),
       removeStep(upgradeBackup(data), "the backup of the last upgrade"),
-      removeStep(bundleStaging(data), "what is left of a bundle that was cut off"),
+      removeStep(bundleStaging(data), "the remains of a bundle that was cut off"),
       removeStep(dirname(environment), "with the settings"),
     );
   if (purge && installed.made_user)
@@ -245,5 +251,5 @@ async function strangerIn(data: string): Promise<string | undefined> {
 export async function refuseStrangeData(data: string): Promise<void> {
   const stranger = await strangerIn(data);
   if (stranger !== undefined)
-    throw new Failure("usage", `${join(data, stranger)} is not plumbline's; move it away before --purge`);
+    throw new Failure("usage", `${join(data, stranger)} does not belong to plumbline; move it away before --purge`);
 }

@@ -69,7 +69,7 @@ export async function readInstallation({ record, library }: Layout): Promise<Ins
     return JSON.parse(await readFile(record, "utf8")) as Installation;
   } catch (error) {
     if (isErrno(error, "ENOENT", "ENOTDIR")) return null;
-    if (isErrno(error, "EACCES")) throw new Failure("not_root", `${library} may not be read`);
+    if (isErrno(error, "EACCES")) throw new Failure("not_root", `${library} cannot be read`);
     throw error;
   }
 }

@@ -24,7 +24,7 @@ export async function versionOf(file: string, by: AsService): Promise<string> {
 /** Many programs answer with a version; only plumbline has its name in its help. Throws program_invalid. */
 export async function refuseStranger(file: string, by: AsService): Promise<void> {
   if (!(await answerOf(file, "--help", by)).startsWith("Usage: plumbline "))
-    throw invalidProgram(file, "it is another");
+    throw invalidProgram(file, "it is a different program");
 }
 
 async function answerOf(file: string, option: string, by: AsService): Promise<string> {
@@ -32,11 +32,11 @@ async function answerOf(file: string, option: string, by: AsService): Promise<st
     throw invalidProgram(file, error.message);
   });
   if (done.code === 0) return done.stdout;
-  throw invalidProgram(file, done.timedOut ? "it does not answer" : `it ends with ${done.code ?? done.signal}`);
+  throw invalidProgram(file, done.timedOut ? "it does not answer" : `it ended with ${done.code ?? done.signal}`);
 }
 
 const invalidProgram = (file: string, why: string): Failure =>
-  new Failure("program_invalid", `${file} is no program of plumbline: ${why}`);
+  new Failure("program_invalid", `${file} is not a plumbline executable: ${why}`);
 
 /** Below 0 where `a` is older than `b`, by the rules of semantic versions. */
 export function compareVersions(a: string, b: string): number {
@@ -48,7 +48,7 @@ export function compareVersions(a: string, b: string): number {
 
 function partsOf(version: string): { numbers: number[]; prerelease: string[] } {
   const match = semantic.exec(version);
-  if (!match) throw new Failure("program_invalid", `${version} is no version`);
+  if (!match) throw new Failure("program_invalid", `${version} is not a version number`);
   return { numbers: match.slice(1, 4).map(Number), prerelease: match[4]?.split(".") ?? [] };
 }
 
@@ -98,8 +98,8 @@ export async function isPlaced(file: string, place: string): Promise<boolean> {
  */
 export async function placeProgram(file: string, place: string): Promise<void> {
   const found = await stat(file).catch(() => null);
-  if (!found) throw new Failure("file_missing", `There is no file ${file}`);
-  if (!found.isFile()) throw invalidProgram(file, "it is no file");
+  if (!found) throw new Failure("file_missing", `The file ${file} does not exist`);
+  if (!found.isFile()) throw invalidProgram(file, "it is not a file");
   // Whatever the umask: the service's user runs what is there.
   if ((await mkdir(dirname(place), { recursive: true })) !== undefined) await chmod(dirname(place), 0o755);
   if (await isOfTree(file)) return linkDurably(await realpath(file), place);

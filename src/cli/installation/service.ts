@@ -53,7 +53,7 @@ function systemdService({ data }: Installation): Service {
           const state = await command("systemctl", "show", "--property=ActiveState,NRestarts", unitName);
           if (/ActiveState=failed/.test(state)) return "the service failed";
           // Three starts in vain are no accident of the first moment.
-          return Number(/NRestarts=(\d+)/.exec(state)?.[1] ?? 0) >= 3 ? "the service ends again and again" : null;
+          return Number(/NRestarts=(\d+)/.exec(state)?.[1] ?? 0) >= 3 ? "the service keeps ending" : null;
         },
       };
     },
@@ -68,7 +68,7 @@ function processService(installed: Installation, at: Layout): Service {
       const pid = holderOf(places(data).lock);
       if (pid === null) {
         if (!isHeld(data)) return;
-        throw new Failure("data_locked", `A process that is not seen from here holds ${data}`);
+        throw new Failure("data_locked", `A process that cannot be seen from here holds ${data}`);
       }
       process.kill(pid, "SIGTERM");
       if (await lockFree(data, stopMs).catch(() => false)) return;

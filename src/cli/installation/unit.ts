@@ -6,7 +6,7 @@ import { type Installation, type Layout, systemPlaces } from "./layout.ts";
 export function renderUnit({ user, data, environment }: Installation, at: Layout, target: string): string {
   // The service sees nothing of homes with ProtectHome=yes.
   const isInHome = [data, target, at.prefix].some((path) => /^\/(home|root|run\/user)\//.test(path));
-  return `# Written by \`plumbline install\`, which writes it again when it differs. For changes of your own: systemctl edit plumbline
+  return `# Written by \`plumbline install\`, which rewrites it if it differs. For your own changes, use: systemctl edit plumbline
 [Unit]
 Description=plumbline: aligned language models from your own documents
 After=network.target
@@ -17,14 +17,14 @@ Type=exec
 User=${user}
 EnvironmentFile=${environment}
 Environment=NODE_COMPILE_CACHE=${systemPlaces.cache}/compiled
-# An upgrade that was cut off is undone before anything runs. One that is under way is left alone.
+# Undoes an upgrade that was cut off before anything runs. An upgrade in progress is left alone.
 ExecStartPre=-+/bin/sh -c 'test ! -e ${at.journal} || exec ${at.undoProgram} upgrade --undo --prefix ${at.prefix}'
 ExecStart=${at.program} serve
 UMask=0077
-# A native abort in the inference engine ends the process: jobs, models and deployments are taken up at the next start.
+# A native abort in the inference engine ends the process. The next start resumes jobs, models and deployments.
 Restart=always
 RestartSec=1
-# serve cuts off what has not ended in order after 30 s; everything of it goes with it.
+# After 30 s, serve cuts off what has not ended in order. Its child processes end with it.
 TimeoutStopSec=45
 KillMode=mixed
 
@@ -32,7 +32,7 @@ LimitNOFILE=65536
 LimitCORE=0
 TasksMax=512
 MemoryMax=90%
-# Of a run that takes too much memory only the trainer is ended; the appliance says so, and goes on.
+# If a run takes too much memory, only the trainer is ended; the appliance reports it and continues.
 OOMPolicy=continue
 
 NoNewPrivileges=yes
@@ -59,9 +59,9 @@ LockPersonality=yes
 CapabilityBoundingSet=
 SystemCallArchitectures=native
 SystemCallFilter=@system-service
-# What is not allowed fails as if the kernel did not have it, instead of ending the process.
+# A system call that is not allowed fails with an error instead of ending the process.
 SystemCallErrorNumber=EPERM
-# The GPU's devices and no others. MemoryDenyWriteExecute is left off: V8 compiles at run time.
+# Only the GPU's devices. MemoryDenyWriteExecute stays off, because V8 compiles at run time.
 DevicePolicy=closed
 DeviceAllow=char-nvidia rw
 DeviceAllow=char-nvidia-frontend rw

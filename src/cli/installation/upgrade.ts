@@ -39,14 +39,14 @@ export const beginUpgrade = (file: string, backup: string | undefined, options: 
     if (upgrade.journal !== null) throw new Failure("upgrade_unfinished");
     const { data } = upgrade.installed;
     const from = await currentVersionIn(options.prefix);
-    if (from === null) throw new Failure("not_installed", `${options.prefix.current} leads to no version`);
+    if (from === null) throw new Failure("not_installed", `${options.prefix.current} points to no version`);
     const place = backup ?? upgradeBackup(data);
     await checkPlaces(data, place);
     const to = await receive(file, from, upgrade.installed, options.prefix);
     const runs = await runsUnderWay(data);
     if (runs > 0)
       options.tell(
-        `${runs === 1 ? "A run is" : `${runs} runs are`} under way: interrupted, and resumed from the last checkpoint`,
+        `${runs === 1 ? "A run is" : `${runs} runs are`} in progress: interrupted now, and resumed later from the last checkpoint`,
       );
     return upgrade.goOn({
       ...({ format: 1, from, to, reached: "begun", backup: place } as const),
@@ -65,8 +65,8 @@ async function receive(file: string, from: string, installed: Installation, at: 
     const to = await versionOf(program, by);
     await refuseStranger(program, by);
     const order = compareVersions(to, from);
-    if (order === 0) throw new Failure("upgrade_refused", `Version ${to} is installed already`);
-    if (order < 0) throw new Failure("upgrade_refused", `Version ${to} is older than ${from}, which is installed`);
+    if (order === 0) throw new Failure("upgrade_refused", `Version ${to} is already installed`);
+    if (order < 0) throw new Failure("upgrade_refused", `Version ${to} is older than the installed version ${from}`);
     return to;
   } catch (error) {
     await rm(at.incoming, { recursive: true, force: true });
@@ -91,7 +91,7 @@ export const undoUpgrade = (options: UpgradeOptions) =>
     if (journal === null) return { from: "", to: "", backup: "", outcome: "nothing to do" } satisfies UpgradeReport;
     if (journal.reached === "confirmed") return upgrade.goOn({ ...journal, was_running: true });
     const isRunning = await upgrade.service.isRunning();
-    await upgrade.undo({ ...journal, was_running: isRunning }, journal.reason ?? "it was asked for");
+    await upgrade.undo({ ...journal, was_running: isRunning }, journal.reason ?? "as requested");
     return { from: journal.from, to: journal.to, backup: journal.backup, outcome: "undone" } satisfies UpgradeReport;
   });
 
@@ -227,7 +227,7 @@ class Upgrade {
       await this.service.stop();
       await linkDurably(from, this.#at.current);
       if (isMigrated(this.#data, schema)) {
-        this.#options.tell(`bringing the database back; what version ${to} made of it stays beside it`);
+        this.#options.tell(`restoring the database; the one that version ${to} changed is kept beside it`);
         await bringDatabaseBack(this.installed, to);
       }
       await forgetCopy(this.#data);
@@ -247,7 +247,7 @@ class Upgrade {
 
   async #startAgain(from: string): Promise<void> {
     await this.#startVersion(from).catch((error: Error) => {
-      throw new Failure("upgrade_unfinished", `Version ${from} is back in its place. ${error.message}`, {
+      throw new Failure("upgrade_unfinished", `Version ${from} is installed again. ${error.message}`, {
         cause: error,
       });
     });
@@ -292,6 +292,6 @@ const isReached = ({ reached }: Journal, step: Step): boolean =>
 const failed = ({ from, to, was_running }: Journal, reason: string, cause?: unknown): Failure =>
   new Failure(
     "upgrade_failed",
-    `The upgrade to ${to} failed: ${reason}. Version ${from} ${was_running ? "runs again" : "is back"}`,
+    `The upgrade to ${to} failed: ${reason}. Version ${from} ${was_running ? "runs again" : "is installed again"}`,
     { cause },
   );

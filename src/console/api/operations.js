@@ -1,6 +1,6 @@
-// Made from /openapi.json by `npm run client`; not edited by hand.
+// Generated from /openapi.json by `npm run client`; do not edit.
 /**
- * Scope ("-": any key), method and path (under /api/v3/ where no slash begins it) of the operations that the console calls; "once" where one takes an Idempotency-Key.
+ * For each operation that the console calls: its scope ("-": any key), method and path (under /api/v3/ unless it begins with a slash); "once" if it takes an Idempotency-Key.
  * @type {Record<string, string>}
  */
 export const operations = {

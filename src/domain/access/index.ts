@@ -92,13 +92,13 @@ export function createAccess({ store, clock, onFirstKey }: AccessParts): Access 
   const ownKey = (caller: Caller): KeyRow => rows.keyById.get(caller.keyId)!;
 
   function requireAdmin(caller: Caller, what: string): void {
-    if (!isAdmin(ownKey(caller))) throw new Failure("forbidden", `${what} asks for the scope admin`);
+    if (!isAdmin(ownKey(caller))) throw new Failure("forbidden", `${what} requires the scope admin`);
   }
 
   /** Id of the user whose rows are requested. Throws forbidden, not_found. */
   function askedUser(caller: Caller, name: string | undefined): string {
     if (name === undefined || name === caller.userName) return caller.userId;
-    requireAdmin(caller, "To see another user's rows");
+    requireAdmin(caller, "Seeing another user's rows");
     const user = rows.userByName.get(name);
     if (!user) throw new Failure("not_found", "User not found");
     return user.id;
@@ -107,7 +107,8 @@ export function createAccess({ store, clock, onFirstKey }: AccessParts): Access 
   const handlers: Handlers<typeof access> = {
     "access.claim": async ({ body, requestId }) => {
       if (anyKey()) throw new Failure("already_claimed");
-      if (!isSame(sha256(body.token), sha256(token))) throw new Failure("unauthorized", "Not the token of this start");
+      if (!isSame(sha256(body.token), sha256(token)))
+        throw new Failure("unauthorized", "This is not the token of this start");
       if (clock.monotonicMs() > tokenUntilMs) throw new Failure("claim_expired");
       const actor: Actor = { name: body.user, keyId: null, requestId };
       const settings = settingsOf({ name: "first key", scopes });
@@ -124,10 +125,10 @@ export function createAccess({ store, clock, onFirstKey }: AccessParts): Access 
       const { id } = manageable(own, rows.keyById.get(params.key_id));
       // Otherwise the last admin key could be revoked, and nobody could make another.
       if (id === own.id && isAdmin(own))
-        throw new Failure("conflict", "A key with the scope admin does not revoke itself; use another one");
+        throw new Failure("conflict", "A key with the scope admin cannot revoke itself; use another key");
       keys.revoke(actorOf(caller, requestId), id);
       limits.forget(id);
-      return { id, message: "The key is revoked" };
+      return { id, message: "The key has been revoked" };
     },
     "keys.rotate": async ({ params, body, requestId }, caller) => {
       const { id } = manageable(ownKey(caller), rows.keyById.get(params.key_id));
@@ -175,7 +176,7 @@ export function createAccess({ store, clock, onFirstKey }: AccessParts): Access 
       const key = keyOf.get(caller)!;
       const scope = scopeOfTag[endpoint.tag];
       if (!endpoint.anyScope && (!scope || !scopesOf(key).includes(scope)))
-        throw new Failure("forbidden", `The key has no scope ${scope}`);
+        throw new Failure("forbidden", `The key lacks the scope ${scope}`);
       // The request used the secret from before the last rotation: tell the client as RFC 9745 and RFC 8594 define.
       if (key.previous_until !== null) {
         setHeader("deprecation", `@${Math.floor(Date.parse(clock.now()) / 1000)}`);

@@ -81,7 +81,7 @@ export function createKeys({ store, rows, clock, audit }: KeysParts): Keys {
         const row = rows.keyById.get(id);
         if (!row) throw new Failure("not_found", "Key not found");
         if (row.revoked_at !== null || (row.expires_at !== null && row.expires_at <= clock.now()))
-          throw new Failure("conflict", "A key that is revoked or has expired is not rotated: make a new one");
+          throw new Failure("conflict", "A revoked or expired key cannot be rotated: create a new one");
         const { key, ...secret } = newSecret();
         const until = new Date(Date.parse(clock.now()) + graceSeconds * 1000).toISOString();
         rows.rotate.run({ id, ...secret, until });
@@ -92,7 +92,7 @@ export function createKeys({ store, rows, clock, audit }: KeysParts): Keys {
     revoke: (actor, id) =>
       store.transaction(() => {
         if (rows.revoke.run(clock.now(), id).changes === 0)
-          throw new Failure("not_found", "No such key, or revoked already");
+          throw new Failure("not_found", "The key does not exist, or is already revoked");
         audit(actor, "key.revoke", id);
       }),
   };
@@ -107,7 +107,7 @@ function checkExpiry(expiresAt: string | null, clock: Clock): void {
   if (expiresAt === null) return;
   // Date would accept 31 June as 1 July.
   if (new Date(expiresAt).toISOString().slice(0, 19) !== expiresAt.slice(0, 19))
-    throw invalid(["body", "expires_at"], "is no date that exists");
+    throw invalid(["body", "expires_at"], "is not a valid date");
   if (Date.parse(expiresAt) <= Date.parse(clock.now())) throw invalid(["body", "expires_at"], "is in the past");
 }
 
@@ -119,10 +119,10 @@ export const isAdmin = (row: { scopes_json: string }): boolean => scopesOf(row).
 export function grantable(own: KeyRow, settings: KeySettings): KeySettings & { user: string } {
   const user = settings.user ?? own.user_name;
   if (isAdmin(own)) return { ...settings, user };
-  if (user !== own.user_name) throw new Failure("forbidden", "Keys for another user ask for the scope admin");
-  if (isLimited(own)) throw new Failure("forbidden", "A key with limits or an end makes no other keys");
+  if (user !== own.user_name) throw new Failure("forbidden", "Keys for another user require the scope admin");
+  if (isLimited(own)) throw new Failure("forbidden", "A key with limits or an expiry cannot create other keys");
   const beyond = (settings.scopes ?? []).filter((scope) => !scopesOf(own).includes(scope));
-  if (beyond.length > 0) throw new Failure("forbidden", `The key that asks has no scope ${beyond.join(", ")}`);
+  if (beyond.length > 0) throw new Failure("forbidden", `The requesting key lacks the scope ${beyond.join(", ")}`);
   return { ...settings, user, scopes: settings.scopes ?? scopesOf(own) };
 }
 
@@ -134,7 +134,7 @@ export function manageable(own: KeyRow, target: KeyRow | undefined): KeyRow {
   if (!target || (target.user_id !== own.user_id && !isAdmin(own))) throw new Failure("not_found", "Key not found");
   const mayMore = scopesOf(target).some((scope) => !scopesOf(own).includes(scope));
   if (!isAdmin(own) && target.id !== own.id && (isLimited(own) || mayMore))
-    throw new Failure("forbidden", "That key may more than the one that asks");
+    throw new Failure("forbidden", "That key has more rights than the requesting key");
   return target;
 }
 

@@ -38,7 +38,7 @@ export function createLimits({ rows, clock }: { rows: AccessRows; clock: Clock }
     setHeader("x-ratelimit-limit-requests", String(perMinute));
     setHeader("x-ratelimit-remaining-requests", String(Math.floor(bucket.left(now))));
     setHeader("x-ratelimit-reset-requests", durationText(bucket.fullMs(now)));
-    if (!isTaken) throw tooMany(`The key may ask ${perMinute} times a minute`, bucket.waitMs(now));
+    if (!isTaken) throw tooMany(`The key's limit is ${perMinute} requests a minute`, bucket.waitMs(now));
   }
 
   function lastMinute(keyId: string, limit: number): Level {
@@ -80,7 +80,7 @@ export function createLimits({ rows, clock }: { rows: AccessRows; clock: Clock }
     setHeader("x-ratelimit-limit-tokens", String(level.limit));
     setHeader("x-ratelimit-remaining-tokens", String(level.left));
     setHeader("x-ratelimit-reset-tokens", durationText(level.resetMs));
-    if (level.waitMs > 0) throw tooMany(`The key may use ${level.limit} tokens a ${span}`, level.waitMs);
+    if (level.waitMs > 0) throw tooMany(`The key's limit is ${level.limit} tokens a ${span}`, level.waitMs);
   }
 
   return {

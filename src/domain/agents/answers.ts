@@ -70,7 +70,8 @@ export function createAnswers({ chat, clock, ended }: AnswersParts): Answers {
     complete,
     async reply(agent, messages, passed, caller) {
       const answer = await complete(agent, { messages, stream: false } as AskedBody, passed, caller);
-      if (answer instanceof EventStream) throw new Failure("internal", "A stream nobody asked for");
+      if (answer instanceof EventStream)
+        throw new Failure("internal", "The answer is a stream, which was not requested");
       return answer;
     },
   };

@@ -54,7 +54,10 @@ export function createAgents(parts: AgentsParts): { handlers: Handlers<typeof ag
     const model = parts.describeModel(caller.userId, name);
     if (!model) throw new Failure("not_found", "Model not found");
     if (model.kind !== "text")
-      throw new Failure("wrong_kind", `The model is for ${model.kind} and does not answer; use another one`);
+      throw new Failure(
+        "wrong_kind",
+        `The model is for ${model.kind} and does not generate answers; use another model`,
+      );
     return model;
   }
 
@@ -177,7 +180,7 @@ export function createAgents(parts: AgentsParts): { handlers: Handlers<typeof ag
           for (const statement of sql.remove) statement.run(id);
           forgetReplies(caller.userId, id);
         });
-        return { agent_id: id, message: "The agent is deleted" };
+        return { agent_id: id, message: "The agent has been deleted" };
       },
       "agents.run": async (input, caller) => {
         const agent = owned(caller, input.params.agent_id);
@@ -205,7 +208,7 @@ export function createAgents(parts: AgentsParts): { handlers: Handlers<typeof ag
         const { id } = owned(caller, params.agent_id);
         const { rating = null, intervention = false, request_id: requestId = null } = body;
         if (requestId !== null && !sql.answered.get({ agentId: id, requestId }))
-          throw new Failure("not_found", "The agent gave no answer to that request");
+          throw new Failure("not_found", "The agent has no answer to that request");
         const reply = store.transaction(() => {
           const given = { seq: store.nextSeq(), agentId: id, rating, requestId, at: clock.now() };
           sql.insertFeedback.run({ ...given, intervention: intervention ? 1 : 0 });

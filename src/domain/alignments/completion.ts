@@ -67,7 +67,7 @@ export async function complete(
   const stored = async (name: "adapter.gguf" | "sources.json", store: CompletionParts["storeAdapter"]) => {
     const file = await store(join(artefact, name));
     if (file.sha256 !== named.get(name)!.sha256)
-      throw new Failure("run_crashed", `${name} changed while it was stored`);
+      throw new Failure("run_crashed", `${name} changed while it was being stored`);
     return file;
   };
   const adapter = await stored("adapter.gguf", parts.storeAdapter);
@@ -92,9 +92,9 @@ async function readJson(path: string): Promise<Record<string, unknown>> {
   try {
     value = JSON.parse(await readFile(path, "utf8"));
   } catch (error) {
-    throw new Failure("run_crashed", `${path} is not JSON: ${(error as Error).message}`, { cause: error });
+    throw new Failure("run_crashed", `${path} is not valid JSON: ${(error as Error).message}`, { cause: error });
   }
   if (typeof value !== "object" || value === null || Array.isArray(value))
-    throw new Failure("run_crashed", `${path} is no JSON object`);
+    throw new Failure("run_crashed", `${path} is not a JSON object`);
   return value as Record<string, unknown>;
 }

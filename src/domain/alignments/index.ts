@@ -267,12 +267,12 @@ export function createAlignments(parts: AlignmentsParts): Alignments {
       return { isEnding: state === "stopping", models, own: own.map(({ id }) => id) };
     });
     for (const id of left.own) await removeRunFolder(runs, id);
-    if (left.isEnding) return "Cancelled: its run ends, and its files go with it.";
+    if (left.isEnding) return "Cancelled: its run ends, and its files are deleted.";
     await removeRunFolder(runs, row.id);
     if (left.models.length === 0) return "Deleted.";
     return left.models.length === 1
-      ? `Deleted. Its model ${left.models[0]} stays.`
-      : `Deleted. Its models ${left.models.join(", ")} stay.`;
+      ? `Deleted. Its model ${left.models[0]} is kept.`
+      : `Deleted. Its models ${left.models.join(", ")} are kept.`;
   }
 
   return {
@@ -335,13 +335,13 @@ export function createAlignments(parts: AlignmentsParts): Alignments {
       "alignments.coverage": async ({ params }, caller) => {
         const { id } = owned(caller, params.alignment_id);
         const report = await readPrepareReport(join(runs, id));
-        if (report === null) throw new Failure("not_found", "The alignment's rows are not made yet");
+        if (report === null) throw new Failure("not_found", "The alignment's rows have not been made yet");
         return report.study.coverage;
       },
       "alignments.events": async ({ params, lastEventId, signal }, caller) => {
         const { id } = owned(caller, params.alignment_id);
         if (lastEventId !== null && !/^\d{1,15}$/.test(lastEventId))
-          throw invalid(["header", "last-event-id"], "is no event's id", "int_parsing");
+          throw invalid(["header", "last-event-id"], "is not the id of an event", "int_parsing");
         const source = {
           path: join(runs, id, "events.jsonl"),
           isOver: () => isTerminal(sql.byId.get(id)?.state ?? "stopped"),

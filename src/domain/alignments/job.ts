@@ -108,10 +108,10 @@ export function createAlignWorker(parts: AlignParts): AlignWorker {
   }
 
   async function stop(alignmentId: string): Promise<void> {
-    if (asked.has(alignmentId)) throw new Failure("already_terminal", "The alignment is already asked to stop");
+    if (asked.has(alignmentId)) throw new Failure("already_terminal", "The alignment is already being stopped");
     const folder = folderOf(alignmentId);
     if (ended.has(alignmentId))
-      throw new Failure("already_terminal", "The run has ended; its result is being taken in");
+      throw new Failure("already_terminal", "The run has ended; its result is being imported");
     if (!executor.status(folder).running) throw new Failure("not_started");
     asked.add(alignmentId);
     try {
@@ -205,7 +205,7 @@ async function concludeAutoAlign(
   if (result.outcome === "failed") return autoAligns.failed(claim, failureOf(result));
   if (result.outcome === "stopped") return autoAligns.stopped(claim);
   const told = result.auto_align;
-  if (told == null) throw new Failure("run_crashed", "The result says nothing of its auto-align");
+  if (told == null) throw new Failure("run_crashed", "The result does not report on its auto-align");
   if (result.outcome === "paused") return autoAligns.paused(claim, told);
   if (result.outcome === "look") {
     attempt.giveBack();

@@ -67,7 +67,7 @@ const isBudget = (budget: Want["budget"], earlier: Budget | null): boolean =>
 function shortage(want: Bytes, have: Bytes): string {
   const pool = want.gpu > have.gpu ? "gpu" : "machine";
   const whose = pool === "gpu" ? "of the GPU's memory" : "of the machine's memory";
-  return `${mebibytes(want[pool])} ${whose}, and ${mebibytes(Math.max(0, have[pool]))} are free`;
+  return `${mebibytes(want[pool])} ${whose}, but only ${mebibytes(Math.max(0, have[pool]))} are free`;
 }
 
 export interface ReservationParts {
@@ -137,7 +137,7 @@ export function createReservations(parts: ReservationParts): Reservations {
     const possible = wants.filter(({ bytes }) => fits(bytes, total));
     if (possible.length === 0) {
       const least = shortage(wants.at(-1)!.bytes, total);
-      throw new Failure("out_of_memory", `Its smallest passes need ${least} when nothing else runs`);
+      throw new Failure("out_of_memory", `Even with the smallest passes and nothing else running, it needs ${least}`);
     }
     const same = possible.filter(({ budget }) => isBudget(budget, earlierOf(row)));
     const allowed = same.length > 0 ? same : possible;

@@ -88,7 +88,7 @@ export async function createAlignmentsRoom(parts: AlignmentsRoomParts): Promise<
 
   function baseOf(id: string): BaseModel {
     const base = models.base(id);
-    if (!base) throw new Failure("not_found", "The base model is gone");
+    if (!base) throw new Failure("not_found", "The base model no longer exists");
     return base;
   }
 

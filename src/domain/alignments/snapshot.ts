@@ -165,7 +165,7 @@ export async function readWholeSnapshot(
   folder: string,
 ): Promise<Pick<OrderedWork, "documents" | "originals" | "organisation" | "recipe" | "teacher" | "lessons">> {
   const order = await readOrder(folder).catch((error) => {
-    throw new Failure("snapshot_gone", "The project's snapshot is gone", { cause: error });
+    throw new Failure("snapshot_gone", "The project's snapshot no longer exists", { cause: error });
   });
   const documents: SnapshotDocument[] = [];
   for (const [index, { name, sha256: expected }] of order.documents.entries()) {

@@ -23,7 +23,7 @@ export function createSnapshots({ runs, catalog }: { runs: string; catalog: { ru
       if (live.length > 0)
         throw new Failure(
           "conflict",
-          `Alignments under way need the snapshot: ${live.map((one) => one.alignment_id).join(", ")}`,
+          `Running alignments need the snapshot: ${live.map((one) => one.alignment_id).join(", ")}`,
         );
       for (const { id } of catalog.runs.holding(ownerId, documentId)) {
         losing.add(id);

@@ -43,7 +43,7 @@ export interface Lookups {
 export function recipeOf({ recipes }: Lookups, name: string): Recipe {
   const recipe = recipes.get(name);
   if (recipe !== undefined) return recipe;
-  throw invalid(["body", "workflow_id"], `is none of ${[...recipes.keys()].join(", ")}`, "enum_error");
+  throw invalid(["body", "workflow_id"], `must be one of ${[...recipes.keys()].join(", ")}`, "enum_error");
 }
 
 export async function alignableBase(parts: Lookups, name: string, caller: Caller): Promise<AlignableBase> {
@@ -51,7 +51,7 @@ export async function alignableBase(parts: Lookups, name: string, caller: Caller
   if (scheme !== undefined && scheme !== "hf")
     throw new Failure(
       "base_model_unsupported",
-      `A base model is an id, a name or an hf:// name; no ${scheme}:// is read`,
+      `A base model must be an id, a name or an hf:// name; ${scheme}:// is not supported`,
     );
   const base = scheme === "hf" ? await parts.hubBase(name, caller) : parts.findBase(name);
   if (base === null) throw new Failure("not_found", "Base model not found");

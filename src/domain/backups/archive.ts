@@ -71,7 +71,7 @@ export async function openArchiveBackup(path: string): Promise<Backup> {
     });
     const place = places.get(manifestName);
     if (place === undefined || place.bytes > mostManifestBytes)
-      throw new Failure("backup_invalid", `${path} has no ${manifestName}: it is no backup`);
+      throw new Failure("backup_invalid", `${path} has no ${manifestName}: it is not a backup`);
     const manifest = readManifest((await wholeOf(file, place)).toString("utf8"));
     const wanted = new Set([manifest.database, ...manifest.files].map(({ sha256 }) => nameOf(sha256)));
     return {

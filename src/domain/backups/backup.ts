@@ -62,7 +62,7 @@ export async function makeBackup(target: Target, parts: BackupParts): Promise<Ba
     for (const [path, problem] of made.missing) if (missing.has(path)) throw new Failure("backup_incomplete", problem);
     missing = made.missing;
   }
-  throw new Failure("backup_incomplete", `Files were deleted ${mostAttempts} times while they were copied`);
+  throw new Failure("backup_incomplete", `Files were deleted during ${mostAttempts} attempts to copy them`);
 }
 
 /** Problems of named files that could not be copied, by path within the data folder. */
@@ -143,7 +143,7 @@ async function addFiles(
       files.push({ path, ...(await addFile(target, source, sha256, copied, tell)) });
     } catch (error) {
       if (error instanceof Damaged) missing.set(path, `${what}: ${source} ${error.message}`);
-      else if (isErrno(error, "ENOENT", "ENOTDIR")) missing.set(path, `${what}: ${source} is not there`);
+      else if (isErrno(error, "ENOENT", "ENOTDIR")) missing.set(path, `${what}: ${source} does not exist`);
       else throw error;
     }
     done += sizes.get(source)!;
@@ -195,9 +195,9 @@ const sizeOf = (path: string): Promise<number> =>
  */
 export async function checkPlaces(data: string, target: string): Promise<void> {
   const found = await stat(places(data).database).catch(() => null);
-  if (found === null) throw new Failure("data_missing", `There is no data of plumbline in ${data}`);
+  if (found === null) throw new Failure("data_missing", `${data} has no plumbline data`);
   const [a, b] = [resolve(data), resolve(target)];
   const isWithin = (inner: string, outer: string): boolean => inner === outer || inner.startsWith(`${outer}${sep}`);
   if (isWithin(b, a) || isWithin(a, b))
-    throw new Failure("usage", `A backup must lie apart from the data folder ${data}, and ${target} does not`);
+    throw new Failure("usage", `A backup must be outside the data folder ${data}; ${target} is not`);
 }

@@ -26,7 +26,7 @@ export async function openFolderTarget(folder: string): Promise<Target & { close
   await makeFolder(folder);
   const [stranger] = strangersIn(await readdir(folder));
   if (stranger !== undefined)
-    throw new Failure("folder_not_empty", `${folder} holds ${stranger}, which is of no backup`);
+    throw new Failure("folder_not_empty", `${folder} contains ${stranger}, which does not belong to a backup`);
   const lock = lockBackup(join(folder, lockName));
   try {
     await removeTemporaries(folder);
@@ -103,7 +103,10 @@ async function contentIn(contents: string): Promise<string[]> {
 export async function openFolderBackup(folder: string): Promise<Backup> {
   const text = await readFile(join(folder, manifestName), "utf8").catch((error) => {
     if (!isErrno(error, "ENOENT")) throw error;
-    throw new Failure("backup_invalid", `${folder} is no data folder, and no whole backup: it has no ${manifestName}`);
+    throw new Failure(
+      "backup_invalid",
+      `${folder} is neither a data folder nor a complete backup: it has no ${manifestName}`,
+    );
   });
   const manifest = readManifest(text);
   const contents = join(folder, contentName);

@@ -70,7 +70,7 @@ export function readManifest(text: string): Manifest {
   const checked = check(value);
   if (!checked.ok) throw wrong(checked.details.map(({ loc, msg }) => `${loc.join(".")} ${msg}`).join("; "));
   const paths = new Set(checked.value.files.map((file) => file.path));
-  if (paths.size < checked.value.files.length) throw wrong("a file is named twice");
+  if (paths.size < checked.value.files.length) throw wrong("a file is listed twice");
   return checked.value;
 }
 

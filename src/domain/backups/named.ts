@@ -29,7 +29,7 @@ export interface Named {
 export function refuseNewer(version: number): void {
   const known = currentVersion();
   if (version > known)
-    throw new Failure("schema_too_new", `Its database is of version ${version}; this plumbline knows ${known}`);
+    throw new Failure("schema_too_new", `Its database has version ${version}; this plumbline supports up to ${known}`);
 }
 
 /**

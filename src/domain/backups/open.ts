@@ -9,7 +9,7 @@ import type { Backup } from "./manifest.ts";
 /** Throws data_missing, backup_invalid. */
 export async function openBackup(path: string): Promise<Backup> {
   const facts = await stat(path).catch((error) => {
-    if (isErrno(error, "ENOENT", "ENOTDIR")) throw new Failure("data_missing", `There is nothing at ${path}`);
+    if (isErrno(error, "ENOENT", "ENOTDIR")) throw new Failure("data_missing", `${path} does not exist`);
     throw error;
   });
   return facts.isDirectory() ? openFolderBackup(path) : openArchiveBackup(path);

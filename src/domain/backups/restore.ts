@@ -72,10 +72,10 @@ async function refuseOthers(data: string, identity: string): Promise<void> {
     if (isErrno(error, "ENOENT")) return null;
     throw error;
   });
-  if (marker === null) throw new Failure("folder_not_empty", `${data} holds ${names[0]}`);
+  if (marker === null) throw new Failure("folder_not_empty", `${data} contains ${names[0]}`);
   const { manifest_sha256 } = JSON.parse(marker) as { manifest_sha256: string };
   if (manifest_sha256 !== identity)
-    throw new Failure("folder_not_empty", `${data} holds part of another backup, whose restore was cut off`);
+    throw new Failure("folder_not_empty", `${data} contains part of another backup, whose restore was cut off`);
 }
 
 async function restoreFiles(

@@ -39,7 +39,8 @@ const isThere = (path: string): Promise<boolean> =>
 export async function problemsOfRun(data: string, id: string, isLive: boolean): Promise<string[]> {
   const folder = join(places(data).runs, id);
   const order = await readJson<Pick<RunRequest, "documents" | "dev">>(join(folder, "order.json"));
-  if (order === null) return isLive ? [`alignment ${id}: its run folder is not there, and its work has not ended`] : [];
+  if (order === null)
+    return isLive ? [`alignment ${id}: its run folder does not exist, but its work has not ended`] : [];
   const result = await readJson<RunResult>(join(folder, "result.json"));
   const expected = [
     ...order.documents.map(({ sha256 }, index) => ({ name: `snapshot/documents/${index}.json`, sha256 })),
@@ -51,7 +52,7 @@ export async function problemsOfRun(data: string, id: string, isLive: boolean): 
     const found = await hashIfThere(join(folder, name));
     if (found === null ? isLive : found !== sha256)
       problems.push(
-        `alignment ${id}: ${join(folder, name)} ${found === null ? "is not there" : "is not what it was made as"}`,
+        `alignment ${id}: ${join(folder, name)} ${found === null ? "does not exist" : "was changed since it was made"}`,
       );
   }
   return problems;

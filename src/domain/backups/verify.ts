@@ -53,7 +53,7 @@ async function problemOfContent(backup: Backup, sha256: string, bytes: number): 
 
 function wordsOf(error: unknown): string {
   if (error instanceof Damaged) return error.message;
-  if (isErrno(error, "ENOENT", "ENOTDIR")) return "is not there";
+  if (isErrno(error, "ENOENT", "ENOTDIR")) return "does not exist";
   if (isErrno(error, "EIO")) return "cannot be read";
   throw error;
 }
@@ -77,7 +77,7 @@ async function problemsOfDatabase(backup: Backup, sha256: string): Promise<strin
       ...files
         .filter((file) => kept.get(file.path) !== file.sha256)
         .map(({ what, path }) => `${what}: the backup has no ${path} with its hash`),
-      ...runs.filter(isLost).map(({ id }) => `alignment ${id}: the backup has no run folder of it`),
+      ...runs.filter(isLost).map(({ id }) => `alignment ${id}: the backup lacks its run folder`),
     ];
   } finally {
     await rm(folder, { recursive: true, force: true });

@@ -75,7 +75,10 @@ export function benchmarkHandlers(parts: BenchmarksParts): Handlers<typeof promi
     if (row) return row;
     const draft = rows.ownedDraft.get(ownerId, id);
     if (!draft) throw new Failure("not_found");
-    throw new Failure("conflict", `The benchmark is ${statusOf[draft.state]}: its items are there once it is READY`);
+    throw new Failure(
+      "conflict",
+      `The benchmark is ${statusOf[draft.state]}: its items are available once it is READY`,
+    );
   }
 
   function record(ownerId: string, id: string): BenchmarkRecord {
@@ -106,7 +109,7 @@ export function benchmarkHandlers(parts: BenchmarksParts): Handlers<typeof promi
   function removeDraft({ id, state }: DraftRow, caller: Caller): void {
     store.transaction(() => {
       if (!isTerminal(state) && (state !== "queued" || queue.requestStop(id, "generate") !== "stopped"))
-        throw new Failure("under_way", "The benchmark is being made");
+        throw new Failure("under_way", "The benchmark is still being created");
       forgetDraft(id);
       forgetReplies(caller.userId, id);
       parts.audit("benchmark.delete", id, { state }, caller);
@@ -126,9 +129,9 @@ export function benchmarkHandlers(parts: BenchmarksParts): Handlers<typeof promi
     const { removed, sweep } = store.transaction(() => {
       const aligning = catalog.runs.alignmentsOn(row.id);
       if (aligning.length > 0)
-        throw new Failure("in_use", `Alignments under way are measured by it: ${some(aligning)}`);
+        throw new Failure("in_use", `Running alignments are measured with it: ${some(aligning)}`);
       const { live, ended } = catalog.runs.evaluationsOn(row.id);
-      if (live.length > 0) throw new Failure("in_use", `Evaluations on it are not done yet: ${some(live)}`);
+      if (live.length > 0) throw new Failure("in_use", `Evaluations on it have not finished: ${some(live)}`);
       if (ended.length > 0 && !withEvaluations)
         throw new Failure(
           "in_use",
@@ -165,7 +168,7 @@ export function benchmarkHandlers(parts: BenchmarksParts): Handlers<typeof promi
         }),
 
     "benchmarks.create": async ({ body, keepReply }, { userId, keyId }) => {
-      const { document_ids, n_samples, seed, benchmark_name = "Made of documents" } = body;
+      const { document_ids, n_samples, seed, benchmark_name = "Made from documents" } = body;
       const generator = generatorOf(userId, keyId, body);
       const settings: DraftSettings = {
         model_id: modelOf(userId, body.model),
@@ -197,7 +200,7 @@ export function benchmarkHandlers(parts: BenchmarksParts): Handlers<typeof promi
     "benchmarks.stop": async ({ params }, { userId }) => {
       record(userId, params.benchmark_id);
       if (queue.requestStop(params.benchmark_id, "generate") === null)
-        throw new Failure("conflict", "The benchmark is not being made");
+        throw new Failure("conflict", "The benchmark is not being created");
       return record(userId, params.benchmark_id);
     },
 
@@ -321,7 +324,7 @@ function warningsOf(
       : [
           {
             code: "fewer_than_wanted",
-            message: `${n} of the ${wanted} items that were asked for: generation.gates says where the others were left. More documents, or a generator_model, give more`,
+            message: `${n} of the ${wanted} requested items: generation.gates shows where the others were dropped. More documents or a generator_model give more items`,
           },
         ]),
     ...(sealed >= fewSealed
@@ -329,7 +332,7 @@ function warningsOf(
       : [
           {
             code: "few_sealed",
-            message: `${sealed} sealed questions: a gain of less than ${unseen} points is found in fewer than 80 % of all cases`,
+            message: `With ${sealed} sealed questions, a gain of less than ${unseen} points is detected in fewer than 80 % of all cases`,
           },
         ]),
   ];

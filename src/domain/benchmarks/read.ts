@@ -21,7 +21,7 @@ export function readBenchmark(text: string): Item[] {
       details.push({ loc: ["body", "file", row, ...field], msg: `row ${row}: ${message}`, type: "benchmark_invalid" });
   };
   const values = text.trimStart().startsWith("{") ? readLines(text, complain) : readTable(text, complain);
-  if (values.length > maxRows) complain(maxRows + 1, [], `there are more than ${maxRows} rows`);
+  if (values.length > maxRows) complain(maxRows + 1, [], `there are too many rows; the limit is ${maxRows}`);
   const rows = values.slice(0, maxRows).map((value, index) => check(value, index + 1, complain));
   const whole = rows.filter((row) => row !== null);
   if (whole.length === rows.length) findDuplicates(whole, complain);
@@ -67,19 +67,20 @@ function typeOf({ type, choices, rubric, tolerance, response }: Row): ItemType {
 function checkType(row: Row, complain: (field: (string | number)[], message: string) => void): void {
   const type = typeOf(row);
   const { response, choices, rubric = [], tolerance, citations = [] } = row;
-  if (type === "choice" && choices === undefined) complain(["choices"], "field required where the type is choice");
-  if (type !== "choice" && choices !== undefined) complain(["choices"], `belong to the type choice, not ${type}`);
-  if (choices !== undefined && !choices.includes(response)) complain(["response"], "is none of the choices");
-  if (type === "long" && rubric.length === 0) complain(["rubric"], "field required where the type is long");
-  if (type !== "long" && rubric.length > 0) complain(["rubric"], `belongs to the type long, not ${type}`);
-  if (type === "numeric" && !hasNumber(response)) complain(["response"], "has no number, but the type is numeric");
+  if (type === "choice" && choices === undefined) complain(["choices"], "field required for the type choice");
+  if (type !== "choice" && choices !== undefined)
+    complain(["choices"], `is only allowed for the type choice, not ${type}`);
+  if (choices !== undefined && !choices.includes(response)) complain(["response"], "is not one of the choices");
+  if (type === "long" && rubric.length === 0) complain(["rubric"], "field required for the type long");
+  if (type !== "long" && rubric.length > 0) complain(["rubric"], `is only allowed for the type long, not ${type}`);
+  if (type === "numeric" && !hasNumber(response)) complain(["response"], "contains no number, but the type is numeric");
   if (row.type !== undefined && type !== "numeric" && tolerance !== undefined)
-    complain(["tolerance"], `belongs to the type numeric, not ${type}`);
+    complain(["tolerance"], `is only allowed for the type numeric, not ${type}`);
   const ids = rubric.flatMap(({ id }) => (id === undefined ? [] : [id]));
   if (new Set(ids).size < ids.length) complain(["rubric"], "two points have the same id");
   citations.forEach(({ start = null, end = null }, at) => {
     if ((start === null) !== (end === null) || (start !== null && end !== null && end <= start))
-      complain(["citations", at], "needs start and end, start before end, or neither");
+      complain(["citations", at], "needs either both start and end, with start before end, or neither");
   });
 }
 
@@ -97,7 +98,7 @@ function readLines(text: string, complain: Complain): unknown[] {
     try {
       return JSON.parse(line) as unknown;
     } catch {
-      complain(index + 1, [], "is not JSON; write one object per line");
+      complain(index + 1, [], "is not valid JSON; write one object per line");
       return unread;
     }
   });
@@ -114,10 +115,10 @@ function readTable(text: string, complain: Complain): unknown[] {
   } catch (error) {
     if (error instanceof Failure) throw error;
     const { records: row = 0 } = error as { records?: number };
-    complain(row + 1, [], `is not readable as CSV: ${(error as Error).message}`);
+    complain(row + 1, [], `cannot be read as CSV: ${(error as Error).message}`);
     return [unread];
   }
-  if (records.length === 0) complain(1, [], "there is no row under the header");
+  if (records.length === 0) complain(1, [], "there is no row below the header");
   return records.map(fromCells);
 }
 
@@ -135,7 +136,7 @@ function headOf(names: string[]): string[] {
       ? `the column ${missing.join(" and ")} is missing`
       : unknown.length > 0
         ? `unknown column: ${unknown.join(", ").slice(0, 200)}`
-        : twice && `the column ${twice} stands twice`;
+        : twice && `the column ${twice} occurs twice`;
   if (wrong) {
     const msg = `the header: ${wrong}; columns are ${columns.join(", ")}`;
     throw new Failure("benchmark_invalid", msg, {
@@ -175,7 +176,7 @@ function check(value: unknown, row: number, complain: Complain): Row | null {
     return null;
   }
   if (textsOf(result.value).some((part) => !part.isWellFormed() || part.includes("\0"))) {
-    complain(row, [], "has a NUL character or half a surrogate pair");
+    complain(row, [], "contains a NUL character or half a surrogate pair");
     return null;
   }
   checkType(result.value, (field, message) => complain(row, field, message));
@@ -195,6 +196,6 @@ function findDuplicates(rows: Row[], complain: Complain): void {
     const key = instruction.normalize("NFKC").toLowerCase().replace(/\s+/g, " ").trim();
     const first = seen.get(key);
     if (first === undefined) seen.set(key, index + 1);
-    else complain(index + 1, ["instruction"], `stands in row ${first} already`);
+    else complain(index + 1, ["instruction"], `already occurs in row ${first}`);
   });
 }

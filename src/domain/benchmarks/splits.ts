@@ -14,7 +14,7 @@ export function assignSplits(rows: Row[], complain: Complain): { cluster: string
     const before = written.get(clusters[index]!);
     if (!before) written.set(clusters[index]!, { split, row: index + 1 });
     else if (before.split !== split)
-      complain(index + 1, ["split"], `its cluster is in ${before.split} already, by row ${before.row}`);
+      complain(index + 1, ["split"], `row ${before.row} already puts its cluster in ${before.split}`);
   });
   const splitOf = new Map<string, Split>([...written].map(([cluster, { split }]) => [cluster, split]));
   const drawn = new Map<string, number>();

@@ -57,7 +57,7 @@ export async function createBundle(
   signer: Signer,
   tell: Tell,
 ): Promise<Made> {
-  if (await stat(target).catch(() => null)) throw new Failure("usage", `${target} is there already`);
+  if (await stat(target).catch(() => null)) throw new Failure("usage", `${target} already exists`);
   const { program, version, created, notAfter } = ingredients;
   if (notAfter.getTime() <= created.getTime()) throw new Failure("usage", "--not-after must be later than now");
   const machine = await machineOf(program);
@@ -102,7 +102,7 @@ export async function createBundle(
         await hashParts(appended(content, append, count), expected);
       } catch (error) {
         if (error instanceof Damaged)
-          throw new Failure("usage", `${name} changed while it was read: it ${error.message}`);
+          throw new Failure("usage", `${name} changed while it was being read: it ${error.message}`);
         throw error;
       } finally {
         await source?.close();
@@ -168,7 +168,7 @@ async function placedModels(models: readonly string[]): Promise<PlacedModel[]> {
   const placed: PlacedModel[] = [];
   for (const [at, model] of models.entries()) {
     const found = await stat(model).catch(() => null);
-    if (found === null) throw new Failure("file_missing", `There is no file ${model}`);
+    if (found === null) throw new Failure("file_missing", `The file ${model} does not exist`);
     const path = `models/${at + 1}/${wordOf(basename(model))}`;
     if (found.isFile()) {
       const main = { path, from: model };
@@ -180,11 +180,11 @@ async function placedModels(models: readonly string[]): Promise<PlacedModel[]> {
     const parts = files.sort().map((from) => {
       const inside = relative(model, from);
       if (inside.split("/").some((name) => wordOf(name) !== name))
-        throw new Failure("usage", `${from}: names of files in a bundle are of letters, digits and . _ + -`);
+        throw new Failure("usage", `${from}: file names in a bundle may contain only letters, digits and . _ + -`);
       return { path: `${path}/${inside}`, from };
     });
     const main = parts.find(({ from }) => basename(from) === "model.safetensors");
-    if (main === undefined) throw new Failure("usage", `${model} is no model: model.safetensors is missing`);
+    if (main === undefined) throw new Failure("usage", `${model} is not a model: model.safetensors is missing`);
     placed.push({ path, main, parts });
   }
   for (const { parts } of placed)

@@ -17,7 +17,10 @@ export async function extractFile(bundle: Bundle, file: BundledFile, place: stri
   if ((await hashAt(place)) !== file.sha256)
     await writeParts(bundle.read(file), file.sha256, place, () => place).catch((error) => {
       if (error instanceof Damaged)
-        throw new Failure("bundle_altered", `The bundle was altered while it was read: ${file.path} ${error.message}`);
+        throw new Failure(
+          "bundle_altered",
+          `The bundle was changed while it was being read: ${file.path} ${error.message}`,
+        );
       if (isErrno(error, "ENOSPC", "EDQUOT")) throw new Failure("bundle_no_space", undefined, { cause: error });
       throw error;
     });

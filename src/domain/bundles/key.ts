@@ -28,7 +28,7 @@ function publicKeyOf(text: string): KeyObject | null {
 export async function makeKey(path: string): Promise<string> {
   const { privateKey, publicKey } = generateKeyPairSync("ed25519");
   const file = await open(path, "wx", 0o600).catch((error) => {
-    if (isErrno(error, "EEXIST")) throw new Failure("usage", `${path} is there already`);
+    if (isErrno(error, "EEXIST")) throw new Failure("usage", `${path} already exists`);
     if (isErrno(error, "ENOENT", "ENOTDIR", "EACCES", "EROFS"))
       throw new Failure("usage", `${path} cannot be written: ${(error as NodeJS.ErrnoException).code}`);
     throw error;
@@ -52,17 +52,17 @@ export interface Signer {
 /** Throws file_missing, bundle_key_invalid. */
 export async function readSigner(path: string): Promise<Signer> {
   const pem = await readFile(path, "utf8").catch((error) => {
-    if (isErrno(error, "ENOENT", "ENOTDIR")) throw new Failure("file_missing", `There is no file ${path}`);
+    if (isErrno(error, "ENOENT", "ENOTDIR")) throw new Failure("file_missing", `The file ${path} does not exist`);
     throw new Failure("bundle_key_invalid", `${path} cannot be read: ${(error as NodeJS.ErrnoException).code}`);
   });
   let key: KeyObject;
   try {
     key = createPrivateKey(pem);
   } catch (cause) {
-    throw new Failure("bundle_key_invalid", `${path} holds no private key`, { cause });
+    throw new Failure("bundle_key_invalid", `${path} does not contain a private key`, { cause });
   }
   if (key.asymmetricKeyType !== "ed25519")
-    throw new Failure("bundle_key_invalid", `${path} holds a key of ${key.asymmetricKeyType}, not of ed25519`);
+    throw new Failure("bundle_key_invalid", `${path} contains a key of type ${key.asymmetricKeyType}, not ed25519`);
   return {
     key: publicText(createPublicKey(key)),
     sign: (manifest) => sign(null, Buffer.concat([purpose, manifest]), key).toString("base64url"),

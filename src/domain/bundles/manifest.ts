@@ -76,7 +76,7 @@ export const manifestBytes = (content: Manifest): Buffer => Buffer.from(`${JSON.
 /** Throws bundle_invalid. */
 export function parseManifest(bytes: Buffer): Manifest {
   const wrong = (why: string): Failure =>
-    new Failure("bundle_invalid", `The bundle is signed, and of a form that this version does not know: ${why}`);
+    new Failure("bundle_invalid", `The bundle is signed, but this version does not know its format: ${why}`);
   let value: unknown;
   try {
     value = JSON.parse(bytes.toString("utf8"));
@@ -86,7 +86,7 @@ export function parseManifest(bytes: Buffer): Manifest {
   const checked = check(value);
   if (!checked.ok) throw wrong(checked.details.map(({ loc, msg }) => `${loc.join(".")} ${msg}`).join("; "));
   const paths = new Set(checked.value.files.map((file) => file.path));
-  if (paths.size < checked.value.files.length) throw wrong("a file is named twice");
+  if (paths.size < checked.value.files.length) throw wrong("a file is listed twice");
   const { program, models } = checked.value;
   if (!paths.has(program)) throw wrong("the program is not among the files");
   for (const model of models)

@@ -52,7 +52,7 @@ export async function openBundle(
   tell: (doneBytes: number, totalBytes: number) => void,
 ): Promise<Bundle> {
   const file = await open(path, "r").catch((error) => {
-    if (isErrno(error, "ENOENT", "ENOTDIR")) throw new Failure("file_missing", `There is no file ${path}`);
+    if (isErrno(error, "ENOENT", "ENOTDIR")) throw new Failure("file_missing", `The file ${path} does not exist`);
     throw error;
   });
   try {
@@ -92,7 +92,7 @@ async function readManifest(
   const header = await readAt(file, path, 0, headerBytes);
   const bytes = Number.parseInt(header.toString("latin1", sizeField.at, sizeField.end), 8);
   const isHeader = bytes > 0 && bytes <= mostManifestBytes && headerOf(manifestName, bytes).equals(header);
-  if (!isHeader) throw new Failure("bundle_invalid", `${path} does not begin as a bundle does`);
+  if (!isHeader) throw new Failure("bundle_invalid", `${path} does not begin like a bundle`);
   const text = await readAt(file, path, headerBytes, bytes);
   await refusePadding(file, path, headerBytes + bytes, bytes);
   const at = placeBytes(bytes);
@@ -101,7 +101,7 @@ async function readManifest(
   const signature = parseSignature(await readAt(file, path, at + headerBytes, signatureFileBytes));
   await refusePadding(file, path, at + headerBytes + signatureFileBytes, signatureFileBytes);
   if (signature === null || !isSignedBy(signature.key, text, signature.signature))
-    throw altered(path, `its signature does not fit its ${manifestName}`);
+    throw altered(path, `its signature does not match its ${manifestName}`);
   if (!pinned.includes(signature.key))
     throw new Failure("bundle_key_unpinned", `${path} is signed with ${signature.key}, which is not pinned here`);
   return { manifest: parseManifest(text), key: signature.key, at: filesFrom(bytes) };
@@ -114,11 +114,11 @@ async function refusePadding(file: FileHandle, path: string, at: number, bytes: 
 
 function refuseUnfit({ created_at, not_after, machine }: Manifest, { machine: here, now }: Expected): void {
   if (now.getTime() >= Date.parse(not_after))
-    throw new Failure("bundle_expired", `The bundle was valid until ${not_after}, and it is ${now.toISOString()}`);
+    throw new Failure("bundle_expired", `The bundle was valid until ${not_after}, and it is now ${now.toISOString()}`);
   if (Date.parse(created_at) - now.getTime() > mostClockSkewMs)
     throw new Failure(
       "bundle_not_yet_valid",
-      `The bundle was made on ${created_at}, and here it is ${now.toISOString()}`,
+      `The bundle was made on ${created_at}, but this machine's time is ${now.toISOString()}`,
     );
   const isFit =
     machine.os === here.os &&
@@ -126,7 +126,10 @@ function refuseUnfit({ created_at, not_after, machine }: Manifest, { machine: he
     machine.libc === here.libc &&
     (machine.libc !== "glibc" || isLibcEnough(here.libc_version, machine.libc_version));
   if (!isFit)
-    throw new Failure("bundle_other_machine", `The bundle is for ${kindText(machine)}; this is ${kindText(here)}`);
+    throw new Failure(
+      "bundle_other_machine",
+      `The bundle is for ${kindText(machine)}; this machine is ${kindText(here)}`,
+    );
 }
 
 const kindText = ({ os, architecture, libc, libc_version }: MachineKind): string =>
@@ -143,7 +146,7 @@ async function checkContent(
   const { size } = await file.stat();
   const total = bundleBytes(manifest, from);
   if (size < total) throw new Failure("bundle_truncated", `${path} is cut off: it has ${size} of ${total} bytes`);
-  if (size > total) throw altered(path, `${size - total} bytes follow its end`);
+  if (size > total) throw altered(path, `${size - total} bytes follow after its end`);
   const places = new Map<string, number>();
   let at = from;
   for (const { path: name, bytes, sha256 } of manifest.files) {

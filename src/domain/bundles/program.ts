@@ -8,7 +8,7 @@ const interpreterSegment = 3;
 
 /** Throws program_invalid. */
 export async function machineOf(path: string): Promise<MachineKind> {
-  const wrong = (why: string): Failure => new Failure("program_invalid", `${path} is no executable: ${why}`);
+  const wrong = (why: string): Failure => new Failure("program_invalid", `${path} is not an executable: ${why}`);
   const file = await open(path, "r");
   try {
     const read = async (at: number, bytes: number): Promise<Buffer> => {
@@ -17,8 +17,8 @@ export async function machineOf(path: string): Promise<MachineKind> {
       return buffer;
     };
     const header = await read(0, 64);
-    if (header.toString("latin1", 0, 4) !== "\x7fELF") throw wrong("it is no ELF file");
-    if (header[4] !== 2 || header[5] !== 1) throw wrong("it is not of 64 bits, little-endian");
+    if (header.toString("latin1", 0, 4) !== "\x7fELF") throw wrong("it is not an ELF file");
+    if (header[4] !== 2 || header[5] !== 1) throw wrong("it is not 64-bit little-endian");
     const machine = header.readUInt16LE(18);
     const segments = await read(Number(header.readBigUInt64LE(32)), header.readUInt16LE(54) * header.readUInt16LE(56));
     const interpreter = await interpreterIn(segments, header.readUInt16LE(54), read);

@@ -45,12 +45,12 @@ export interface Hashed {
 /** Throws file_missing, bundle_invalid. */
 export async function readSoftwareBill(path: string): Promise<SoftwareBill> {
   const text = await readFile(path, "utf8").catch((error) => {
-    if (isErrno(error, "ENOENT")) throw new Failure("file_missing", `There is no bill of materials at ${path}`);
+    if (isErrno(error, "ENOENT")) throw new Failure("file_missing", `The bill of materials ${path} does not exist`);
     throw error;
   });
   const bill = JSON.parse(text) as SoftwareBill;
   if (bill.bomFormat !== "CycloneDX" || !Array.isArray(bill.components))
-    throw new Failure("bundle_invalid", `${path} is no bill of materials of CycloneDX`);
+    throw new Failure("bundle_invalid", `${path} is not a CycloneDX bill of materials`);
   return bill;
 }
 

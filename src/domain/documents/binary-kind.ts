@@ -20,12 +20,12 @@ const beginnings: [string, "pdf" | "zip" | string][] = [
   ["GIF8", "an image"],
   ["II*\0", "an image"],
   ["MM\0*", "an image"],
-  ["RIFF", "a sound, a film or an image"],
-  ["ID3", "a sound"],
-  ["OggS", "a sound or a film"],
+  ["RIFF", "an audio file, a video or an image"],
+  ["ID3", "an audio file"],
+  ["OggS", "an audio file or a video"],
   ["SQLite format 3\0", "a database"],
   ["{\\rtf", "rich text"],
-  ["\xd0\xcf\x11\xe0", "an Office document of the old kind, or one with a password"],
+  ["\xd0\xcf\x11\xe0", "an old-format Office document, or one with a password"],
 ];
 
 /**

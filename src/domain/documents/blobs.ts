@@ -96,7 +96,7 @@ export function createBlobs(folder: string, isReferenced: (digest: string) => bo
 
     async read(digest) {
       const content = await readFile(pathOf(digest));
-      if (sha256(content) !== digest) throw new Error(`blob ${digest} is not what was stored`);
+      if (sha256(content) !== digest) throw new Error(`blob ${digest} does not match its hash`);
       return content;
     },
 

@@ -33,20 +33,20 @@ function refuseDamagedUtf8(bytes: Uint8Array, name: string): void {
     if (letter === "\ufffd") wrong++;
     else right++;
   if (right >= 10 * wrong)
-    throw new Failure("document_invalid", `${name} is damaged: it is UTF-8 but for ${wrong} characters`);
+    throw new Failure("document_invalid", `${name} is damaged: it is UTF-8 except for ${wrong} characters`);
 }
 
 /** For files that programs read as well: UTF-8 only, nothing is guessed. */
 export function decodeUtf8(bytes: Uint8Array, name: string): string {
   const text = bytes.includes(0) ? null : decodeAs("utf-8", bytes);
-  if (text === null) throw new Failure("document_invalid", `${name} is not text in UTF-8`);
+  if (text === null) throw new Failure("document_invalid", `${name} is not UTF-8 text`);
   return text;
 }
 
 const sampleBytes = 1 << 20;
 
 function refuse(name: string, charset: string): never {
-  throw new Failure("document_type", `${name} is not text in ${charset}`);
+  throw new Failure("document_type", `${name} is not ${charset} text`);
 }
 
 function byteOrderMark(bytes: Uint8Array): string | null {

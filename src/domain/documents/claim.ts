@@ -2,7 +2,7 @@
 import { Failure } from "../../base/errors.ts";
 import type { DocumentFormat } from "../../contract/documents.ts";
 
-export const readable = "PDF, DOCX, PPTX, XLSX, HTML, Markdown, EPUB, e-mail, CSV, JSON and text are read";
+export const readable = "supported are PDF, DOCX, PPTX, XLSX, HTML, Markdown, EPUB, e-mail, CSV, JSON and text";
 
 export const shown: Record<DocumentFormat, string> = {
   text: "text",

@@ -321,9 +321,7 @@ export function createDocuments(parts: {
         forgetReplies(userId, row.id);
       });
       blobs.removeUnused(digestsOf(row));
-      const message = query.snapshots
-        ? "Deleted with its snapshots."
-        : "Deleted. Alignments keep the snapshot they took.";
+      const message = query.snapshots ? "Deleted with its snapshots." : "Deleted. Alignments keep their snapshots.";
       return { document_id: row.id, message };
     },
   };

@@ -94,7 +94,7 @@ function checkDepth(text: string, name: string): void {
       }
       at++;
       if (quotations + lists.length > mostDepth)
-        throw new Failure("document_limit", `${name} is nested more than ${mostDepth} deep`);
+        throw new Failure("document_limit", `${name} is nested too deeply; the limit is ${mostDepth} levels`);
     }
   }
 }

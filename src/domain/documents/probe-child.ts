@@ -26,7 +26,7 @@ async function examine(path: string, kind: string, name: string): Promise<ProbeA
   }
   const { officeFile } = await import("./read/office.ts");
   const office = archive.names.has("[Content_Types].xml") ? await officeFile(archive, name) : null;
-  if (office === null) throw new Failure("document_type", `${name} is a ZIP archive and no document`);
+  if (office === null) throw new Failure("document_type", `${name} is a ZIP archive, not a document`);
   const { format, main } = office;
   const readers = {
     docx: async () => (await import("./read/docx.ts")).readDocx,

@@ -62,7 +62,7 @@ const littleText = { words: 40, characters: 240 };
 const tooLittle = (text: string, words: number): Warning[] =>
   words >= littleText.words || text.length >= littleText.characters
     ? []
-    : [{ code: "little_text", message: `There are ${words} words only: hardly anything can be learned from so few` }];
+    : [{ code: "little_text", message: `There are only ${words} words: hardly anything can be learned from so few` }];
 
 function warningsOf(quality: DocumentReport["quality"], language: string | null): Warning[] {
   const spaced = !["zh", "ja", "th", "lo", "km", "my"].includes(language ?? "");
@@ -73,19 +73,15 @@ function warningsOf(quality: DocumentReport["quality"], language: string | null)
       "odd_words",
       `Words are ${mean_word_length} characters long on average`,
     ],
-    [symbols > 0.1, "many_symbols", `There are ${symbols} symbols to a word`],
-    [spaced && wordless > 0.2, "few_letters", `${percent(wordless)} of the words have no letter`],
+    [symbols > 0.1, "many_symbols", `There are ${symbols} symbols per word`],
+    [spaced && wordless > 0.2, "few_letters", `${percent(wordless)} of the words contain no letter`],
     [
       stop_words !== null && stop_words < 0.05,
       "few_stop_words",
-      "Running text has more of the language's commonest words",
+      "It has fewer of the language's most common words than running text has",
     ],
-    [repeated_lines > 0.3, "repeated_lines", `${percent(repeated_lines)} of the lines stand there more than once`],
-    [
-      repeated_phrases > 0.1,
-      "repeated_phrases",
-      `${percent(repeated_phrases)} of the text says the same ten words again`,
-    ],
+    [repeated_lines > 0.3, "repeated_lines", `${percent(repeated_lines)} of the lines occur more than once`],
+    [repeated_phrases > 0.1, "repeated_phrases", `${percent(repeated_phrases)} of the text repeats the same ten words`],
   ];
   return found.filter(([is]) => is).map(([, code, message]) => ({ code, message }));
 }

@@ -4,7 +4,7 @@ import type { Refused } from "../../base/readers.ts";
 import { mostColumns } from "./limits.ts";
 
 export const tooWide = (name: string): Failure =>
-  new Failure("document_limit", `${name} has a table of more than ${mostColumns} columns`);
+  new Failure("document_limit", `${name} has a table with too many columns; the limit is ${mostColumns}`);
 
 /** The refusal that an error means; null if it is not the file's fault. */
 export function refusalOf(error: unknown, name: string): Refused | null {

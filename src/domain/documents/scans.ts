@@ -38,7 +38,7 @@ export async function recognise(
   const known = pages.length === 0 ? null : await languages();
   if (known === null) return [];
   if (pages.length > mostPages)
-    throw new Failure("document_limit", `${name} has ${pages.length} scanned pages; ${mostPages} are the most`);
+    throw new Failure("document_limit", `${name} has ${pages.length} scanned pages; the limit is ${mostPages}`);
   const read: Recognised[] = [];
   for (const page of pages) {
     const picture = await probeScan(path, page, name, seconds, signal);
@@ -54,7 +54,7 @@ export async function recognise(
     }).finally(() => signal.removeEventListener("abort", stop));
     if (signal.aborted) throw new Failure("bad_request", "The upload was cut off");
     if (finished.code !== 0)
-      throw new Failure("document_invalid", `${name}: page ${page} is a picture that tesseract does not read`, {
+      throw new Failure("document_invalid", `${name}: page ${page} is a picture that tesseract cannot read`, {
         context: { stderr: finished.stderr.slice(-4000) },
       });
     if (finished.stdout.trim() !== "") read.push({ page, text: finished.stdout });
@@ -81,7 +81,7 @@ export function withScans(reading: Reading, recognised: readonly Recognised[]): 
     pages[page - 1] = { label: null, characters: words.characters };
   }
   const numbers = recognised.map(({ page }) => page).join(", ");
-  const warning = { code: "pages_recognised", message: `Pictures read by tesseract, which errs: pages ${numbers}` };
+  const warning = { code: "pages_recognised", message: `Pages read by tesseract, which makes mistakes: ${numbers}` };
   return { pages, elements, warnings: [...reading.warnings, warning] };
 }
 

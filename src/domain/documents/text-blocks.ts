@@ -42,7 +42,7 @@ function csvBlocks(text: string, name: string): PlainBlock[] {
     });
   } catch (error) {
     if (!(error instanceof CsvError)) throw error;
-    throw new Failure("document_invalid", `${name} is not readable as CSV: ${error.message}`, { cause: error });
+    throw new Failure("document_invalid", `${name} cannot be read as CSV: ${error.message}`, { cause: error });
   }
   return blocks;
 }

@@ -20,8 +20,8 @@ export function textFormat(text: string, name: string): DocumentFormat {
   if (isHtml.test(start)) return "html";
   if (claim === "html" && hasTags.test(text)) return "html";
   if (!anyText.has(claim) && isXml.test(start)) {
-    if (/<!ENTITY/i.test(start)) throw new Failure("entities_refused", `${name} declares entities of its own`);
-    throw new Failure("document_type", `${name} is XML of a kind that is not read; ${readable}`);
+    if (/<!ENTITY/i.test(start)) throw new Failure("entities_refused", `${name} declares its own entities`);
+    throw new Failure("document_type", `${name} is XML of an unsupported kind; ${readable}`);
   }
   if (anyText.has(claim)) return claim!;
   if (claim === "json" && looksLikeJsonLines(text) && !looksLikeJson(text)) return "jsonl";

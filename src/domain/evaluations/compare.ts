@@ -60,7 +60,7 @@ export function createComparing({ store, sql, clock }: ComparingParts): Comparin
     }) as [Side, Side];
     const shared = splitsOf(first, second);
     if (shared.length === 0)
-      throw new Failure("conflict", "The two evaluations did not ask the same prompts: evaluate both again");
+      throw new Failure("conflict", "The two evaluations did not use the same prompts: evaluate both again");
     if (shared.some(({ split }) => split === "sealed")) touch(benchmarkId, [first, second], "comparison");
     return {
       benchmark_id: benchmarkId,
@@ -108,7 +108,7 @@ export function createComparing({ store, sql, clock }: ComparingParts): Comparin
 const reasonUnproven = ([benchmark]: readonly string[], inPlaceOf: string): string =>
   benchmark === undefined
     ? "The model has no finished evaluation on the sealed split of a benchmark"
-    : `${inPlaceOf} was not evaluated on the sealed items of ${benchmark} with the same prompts`;
+    : `${inPlaceOf} was not evaluated with the same prompts on the sealed items of ${benchmark}`;
 
 const sideBySide = ({ first, second }: ItemPair): ComparisonRecord["items"][number] => ({
   sample_num: first.sample_num,

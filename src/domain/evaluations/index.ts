@@ -158,7 +158,7 @@ export function createEvaluations(parts: EvaluationParts): Evaluations {
   }
 
   function stop(id: string): void {
-    if (queue.requestStop(id, "evaluate") === null) throw new Failure("conflict", "The evaluation has ended");
+    if (queue.requestStop(id, "evaluate") === null) throw new Failure("conflict", "The evaluation has already ended");
     parts.stopAnswering(id);
   }
 
@@ -233,10 +233,10 @@ export function createEvaluations(parts: EvaluationParts): Evaluations {
         const { id, state } = owned(caller.userId, params.evaluation_id);
         store.transaction(() => {
           if (!isTerminal(state) && (state !== "queued" || queue.requestStop(id, "evaluate") !== "stopped"))
-            throw new Failure("under_way", "The evaluation is being answered");
+            throw new Failure("under_way", "The evaluation is still running");
           remove(id, caller);
         });
-        const message = "Deleted, with its answers. What it saw of the sealed split stays on record.";
+        const message = "Deleted, with its answers. Its use of the sealed split stays on record.";
         return { evaluation_id: id, message };
       },
       "evaluations.get": async ({ params }, caller) => toRecord(owned(caller.userId, params.evaluation_id)),
@@ -292,7 +292,7 @@ const latestTouches = 50;
 function toResults(sql: EvaluationsSql, row: EvaluationRow): Results {
   const kept = summaryOf(row);
   if (kept === null || row.state !== "succeeded")
-    throw new Failure("conflict", `The evaluation is ${statusOf[row.state]}: results are there once it is READY`);
+    throw new Failure("conflict", `The evaluation is ${statusOf[row.state]}: results are available once it is READY`);
   const items = sql.items.all(row.id);
   // Recompute: the base may have been evaluated since, and an older version stored fewer fields.
   const paired = pairWithBase(sql, row) ?? kept.paired;

@@ -347,7 +347,10 @@ function keepSettings({ parts, claim, row }: Work, templateSha256: string): void
   const asked = JSON.parse(row.settings_json) as object;
   const settings = JSON.stringify({ ...asked, template_sha256: templateSha256, engine: parts.engine });
   if (row.answered > 0 && settings !== row.settings_json)
-    throw new Failure("conflict", "The inference engine or its template changed under this evaluation; start another");
+    throw new Failure(
+      "conflict",
+      "The inference engine or its template changed during this evaluation; start another one",
+    );
   const at = parts.clock.now();
   parts.sql.saveSettings.run({ id: row.id, settings, at, jobId: claim.jobId, fence: claim.fence });
 }
@@ -372,7 +375,7 @@ function write({ parts, claim, row }: Work, group: readonly Answered[], seconds:
         jobId: claim.jobId,
         fence: claim.fence,
       });
-      if (changes !== 1) throw new Failure("conflict", "The evaluation was taken over");
+      if (changes !== 1) throw new Failure("conflict", "Another process took over this evaluation");
     }
     const at = clock.now();
     if (group.some(({ item }) => item.split === "sealed"))
@@ -391,7 +394,8 @@ async function finish(work: Work, signal: AbortSignal): Promise<void> {
   const { parts, claim, row } = work;
   const { sql, queue, clock } = parts;
   const answers = sql.items.all(row.id);
-  if (answers.length !== row.n_samples) throw new Error(`${answers.length} of ${row.n_samples} items are answered`);
+  if (answers.length !== row.n_samples)
+    throw new Error(`only ${answers.length} of ${row.n_samples} items are answered`);
   const judge = await judgeRecord(work, signal);
   const result = JSON.stringify(summarise(answers, pairWithBase(sql, row), judge));
   queue.move(claim, "succeeded", {}, () => sql.finish.run({ id: row.id, result, at: clock.now() }));

@@ -36,10 +36,10 @@ export function headlineOf(paired: Paired | null, guards: readonly Guard[]): str
     difference <= 0
       ? "No gain: do not deploy"
       : p_value > significance
-        ? `No gain beyond chance: do not deploy; a true gain of ${points(minimum_detectable)} points would mostly have shown`
-        : `A gain of ${points(difference)} points over the base, beyond chance`;
+        ? `No gain beyond chance: do not deploy. A true gain of ${points(minimum_detectable)} points would probably have been detected`
+        : `A gain of ${points(difference)} points over the base, more than chance explains`;
   const fell = guards.filter(hasFallen).map(({ name }) => name);
-  return fell.length === 0 ? gain : `${gain}; what the base could do fell: ${fell.join(", ")}`;
+  return fell.length === 0 ? gain : `${gain}; the model got worse at what the base could do: ${fell.join(", ")}`;
 }
 
 const points = (value: number): string => value.toFixed(1);

@@ -122,7 +122,7 @@ export function answer(
       }
       await ended;
     } finally {
-      ending.abort(new DOMException("The answer is not read any more", "AbortError"));
+      ending.abort(new DOMException("The client no longer reads the answer", "AbortError"));
     }
   }
   const drawn = (): number => [...counts.values()].reduce((sum, tokens) => sum + tokens, 0);

@@ -26,7 +26,7 @@ export function callsGrammar(
     const named = member(format.nameKey, literal(JSON.stringify(name)));
     return [rules.add(`"{" ws ${named} "," ws ${member(format.argumentsKey, given)} "}"`)];
   });
-  if (calls.length === 0) throw new Failure("validation", "No arguments fit the parameters of the tools");
+  if (calls.length === 0) throw new Failure("validation", "No arguments match the parameters of the tools");
   const call = rules.add(calls.join(" | "));
   // A grammar cannot match control tokens. If one ends a call, the end of the answer serves as well.
   const hasControls = [...tokenizer.specials].some(

@@ -94,6 +94,6 @@ export async function wholeAnswers(
       usage = event.end.usage;
     }
   }
-  if (usage === null) throw new Failure("inference_failed", "The answer has no end");
+  if (usage === null) throw new Failure("inference_failed", "The answer did not end");
   return { answers: answers as WholeAnswer[], usage };
 }

@@ -114,9 +114,9 @@ export const refusalOf = (details: ValidationDetail[]): Failure =>
 export function checkAnswerable(request: ChatRequest): void {
   const names = request.tools.map(({ name }) => name);
   const twice = names.findIndex((name, index) => names.indexOf(name) < index);
-  if (twice >= 0) throw invalid([...request.tools[twice]!.at.slice(0, -1), "name"], "stands twice");
+  if (twice >= 0) throw invalid([...request.tools[twice]!.at.slice(0, -1), "name"], "occurs twice");
   const { tools, mustCall } = offeredTools(request);
-  if (mustCall && tools.length === 0) throw invalid(["body", "tool_choice"], "names no function of tools");
+  if (mustCall && tools.length === 0) throw invalid(["body", "tool_choice"], "names no function in tools");
   for (const { toolCalls = [] } of request.messages)
     for (const call of toolCalls)
       if (!isObject(call.arguments)) throw invalid(call.argumentsAt, "must be the JSON text of an object");

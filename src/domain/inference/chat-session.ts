@@ -102,7 +102,7 @@ async function planChat(request: ChatRequest, tokenizer: Tokenizer, seatContext:
   const marks = thoughtMarksOf(tokenizer);
   const wanted = isWanted(thinking);
   if (marks === null && thinking.enabled === true)
-    throw invalid(thinking.at, "this model has no thinking mode; leave it out, or choose another");
+    throw invalid(thinking.at, "this model has no reasoning mode; leave the field out, or choose another model");
   const { tokens, truncated, isOpen } = await promptOf(request, tokenizer, seatContext, marks, wanted);
   const maxTokens = Math.min(request.maxTokens, seatContext - tokens.length);
   const { tools, mustCall } = offeredTools(request);
@@ -168,7 +168,7 @@ async function promptOf(
   if (tokens.length + Math.min(request.maxTokens, 1) > seatContext)
     throw new Failure(
       "prompt_too_long",
-      `${tokens.length} prompt tokens leave no room in the ${seatContext} tokens of the context; lower prompt_truncate_len`,
+      `${tokens.length} prompt tokens leave no room for an answer in the context of ${seatContext} tokens; lower prompt_truncate_len`,
     );
   return { tokens, truncated, isOpen };
 }
@@ -200,7 +200,7 @@ function formatRule({ format }: ChatRequest): Rule {
   if (source.length > mostOfSchema)
     throw invalid(
       at,
-      `has ${source.length} characters, of which ${mostOfSchema} are read; say less, or ask in several requests`,
+      `has ${source.length} characters; the limit is ${mostOfSchema}. Shorten it, or split it into several requests`,
     );
   const grammar = grammars.of(source, () => schemaGrammar(schema, at));
   return { grammar, afterwards: { constrained: true } };

@@ -27,7 +27,7 @@ async function plan(body: Body, tokenizer: Tokenizer, seatContext: number): Prom
   const prompts = await promptsOf(body.prompt, tokenizer, { maxTokens: body.max_tokens, seatContext });
   const n = body.n ?? 1;
   if (prompts.length * n > mostChoices)
-    throw invalid(["body", "n"], `${prompts.length} prompts times ${n} are more than ${mostChoices} choices`);
+    throw invalid(["body", "n"], `${prompts.length} prompts times ${n} make more than ${mostChoices} choices`);
   const scores = body.logprobs != null;
   return {
     choices: prompts.flatMap((prompt, promptIndex) =>

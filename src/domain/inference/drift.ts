@@ -33,9 +33,9 @@ export function createDriftMeter({ generator, encoderOf, lease, log }: DriftMete
   return {
     async of(calibration, question) {
       const { drift, drift_reason: reason } = calibration;
-      if (drift === null) return unknown(reason ?? "It was not measured");
+      if (drift === null) return unknown(reason ?? "Drift was not measured");
       const encoder = encoderOf(drift.encoder_sha256);
-      if (encoder === null) return unknown("The encoder that it was measured with is not installed");
+      if (encoder === null) return unknown("The encoder that drift was measured with is not installed");
       try {
         const held = await lease(encoder);
         try {

@@ -46,11 +46,12 @@ function inputsOf(input: string | string[] | number[] | number[][]): (string | n
  */
 function shortened(vector: Float32Array, dimensions: number): Float32Array {
   if (dimensions > vector.length)
-    throw invalid(["body", "dimensions"], `the model's vectors have ${vector.length} values`);
+    throw invalid(["body", "dimensions"], `the model's vectors have only ${vector.length} values`);
   if (dimensions === vector.length) return vector;
   const head = vector.subarray(0, dimensions);
   const length = Math.hypot(...head);
-  if (length === 0) throw invalid(["body", "dimensions"], "the first values of a vector are all 0; ask for more");
+  if (length === 0)
+    throw invalid(["body", "dimensions"], "the first values of a vector are all 0; ask for more values");
   return head.map((value) => value / length);
 }
 

@@ -54,7 +54,7 @@ export function createInference(parts: InferenceParts): Inference {
     if (isForwarded(asked.headers)) return answerByUpstream(forward, request, asked, caller);
     const answer = await answerLocally(session, request, asked, caller);
     const started = await begun(answer.events);
-    if (started === null) throw new Failure("inference_failed", "The answer has no beginning");
+    if (started === null) throw new Failure("inference_failed", "The answer did not begin");
     return { ...answer, events: started.all };
   };
   return {

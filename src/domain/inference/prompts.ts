@@ -32,7 +32,7 @@ export async function promptsOf(
 export function refuseHuge(count: number, seatContext: number, what = "characters"): void {
   const most = Math.max(1 << 18, 16 * seatContext);
   if (count > most)
-    throw new Failure("prompt_too_long", `${count} ${what} are more than the ${most} that are read at once`);
+    throw new Failure("prompt_too_long", `${count} ${what} are too many for one request; the limit is ${most}`);
 }
 
 async function fromText(
@@ -44,13 +44,13 @@ async function fromText(
   refuseHuge(text.length, seatContext);
   const start = tokenizer.bos !== null && (tokenizer.addBos || text === "") ? [tokenizer.bos] : [];
   const tokens = [...start, ...(await encodeInParts(tokenizer, text, false))];
-  if (tokens.length === 0) throw invalid(loc, "is empty, and this model has no token to begin with");
+  if (tokens.length === 0) throw invalid(loc, "is empty, and this model has no start token to use instead");
   return tokens;
 }
 
 function checked(ids: number[], tokenizer: Tokenizer, loc: (string | number)[]): number[] {
   const wrong = ids.findIndex((id) => id >= tokenizer.vocabulary);
-  if (wrong >= 0) throw invalid([...loc, wrong], `the model's token ids end at ${tokenizer.vocabulary - 1}`);
+  if (wrong >= 0) throw invalid([...loc, wrong], `the model's last token id is ${tokenizer.vocabulary - 1}`);
   return ids;
 }
 
@@ -59,6 +59,6 @@ function refuseTooLong(tokens: number, { maxTokens, seatContext }: { maxTokens: 
   if (tokens + maxTokens > seatContext)
     throw new Failure(
       "prompt_too_long",
-      `${tokens} prompt tokens and max_tokens ${maxTokens} are more than the ${seatContext} tokens of the context`,
+      `${tokens} prompt tokens plus max_tokens ${maxTokens} exceed the context of ${seatContext} tokens`,
     );
 }

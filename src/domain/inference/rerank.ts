@@ -201,7 +201,7 @@ async function promptFor(
   if (!truncate)
     throw new Failure(
       "prompt_too_long",
-      `documents[${index}] and the query make ${prompt.length + queryTokens} tokens; ${seatContext} fit. \`truncate\` cuts it`,
+      `documents[${index}] and the query make ${prompt.length + queryTokens} tokens; the limit is ${seatContext}. Set \`truncate\` to cut it`,
     );
   const tokens = await encodeInParts(tokenizer, text, false);
   const kept = tokens.length - (prompt.length - room);
@@ -210,5 +210,5 @@ async function promptFor(
     const cut = await render(tokenizer.decode(tokens.slice(0, most)));
     if (cut.length <= room) return { prompt: cut, truncated: tokens.length - most };
   }
-  throw new Failure("prompt_too_long", `The query alone fills the ${seatContext} tokens of the context`);
+  throw new Failure("prompt_too_long", `The query alone fills the context of ${seatContext} tokens`);
 }

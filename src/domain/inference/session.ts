@@ -67,7 +67,7 @@ export interface Asked {
 /** Refuses X-Provider, which names an upstream, where the answer is made here. */
 export function refuseProvider(headers: Record<string, unknown>): void {
   if (headers["x-provider"] !== undefined)
-    throw invalid(["header", "X-Provider"], "this is answered on this machine only; leave the header out");
+    throw invalid(["header", "X-Provider"], "this request is always answered on this machine; leave the header out");
 }
 
 /** What differs between endpoints: the prompt of each choice, and the constraints on its answer. */
@@ -104,7 +104,7 @@ export async function openSession(
     if (asked.signal.aborted) throw new Failure("cut_off");
     const kind = generator.kind(model.ref.baseId);
     if (kind !== "text")
-      throw new Failure("wrong_kind", `The model is for ${kind} and does not answer; use another one`);
+      throw new Failure("wrong_kind", `The model is for ${kind} and does not generate answers; use another model`);
     const tokenizer = generator.tokenizer(model.ref.baseId);
     const planned = await plan(tokenizer, generator.seatContext);
     if (asked.signal.aborted) throw new Failure("cut_off");

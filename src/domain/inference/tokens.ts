@@ -87,7 +87,7 @@ export function createTokens(
         refuseHuge(body.tokens.length, generator.seatContext, "tokens");
         const wrong = body.tokens.findIndex((id) => id >= tokenizer.vocabulary);
         if (wrong >= 0)
-          throw invalid(["body", "tokens", wrong], `the model's token ids end at ${tokenizer.vocabulary - 1}`);
+          throw invalid(["body", "tokens", wrong], `the model's last token id is ${tokenizer.vocabulary - 1}`);
         return { prompt: withControls(tokenizer, body.tokens) };
       }),
   };

@@ -81,9 +81,6 @@ async function renderCut(
       ? null
       : await leastThat(content.length - least, async (count) => (await without(least + count)).length <= limit);
   if (more === null)
-    throw new Failure(
-      "prompt_too_long",
-      `The system messages alone take more than prompt_truncate_len, ${limit} tokens`,
-    );
+    throw new Failure("prompt_too_long", `The system messages alone exceed prompt_truncate_len, ${limit} tokens`);
   return without(least + more);
 }

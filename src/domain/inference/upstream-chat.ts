@@ -91,7 +91,7 @@ export async function answerByUpstream(
   const body = { ...upstreamBody(request), stream: true, stream_options: { include_usage: true } };
   const { events } = (await forward("chat/completions", { ...asked, body }, caller)) as EventStream;
   const started = await begun(chunksOf(events));
-  if (started === null) throw new Failure("upstream_failed", "The upstream's answer has no beginning");
+  if (started === null) throw new Failure("upstream_failed", "The upstream's answer did not begin");
   const { id, created, model } = started.first;
   return { head: { id, created, model }, promptTokens: null, tokenizer: null, events: eventsOf(started.all) };
 }

@@ -54,7 +54,7 @@ export function createForward(parts: SessionParts & { upstreams: Upstreams }): F
     const name = String(asked.headers["x-provider"]);
     const upstream = parts.upstreams.get(name);
     if (!upstream)
-      throw invalid(["header", "X-Provider"], "names no configured upstream; PLUMBLINE_UPSTREAMS lists them");
+      throw invalid(["header", "X-Provider"], "is not a configured upstream; PLUMBLINE_UPSTREAMS lists them");
     if (body.model === undefined) throw invalid(["body", "model"], "field required", "missing");
     const end = begin(parts, asked, caller, `${name}/${body.model}`);
     try {

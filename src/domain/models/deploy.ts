@@ -96,7 +96,7 @@ export function createDeployments(parts: DeploymentParts): Deployments {
     store.transaction(() => {
       const { from, during, to, opposite } = moves[kind];
       const status = sql.alignedById.get(id)!.deployment_status;
-      if (status === opposite) throw new Failure("conflict", `The model is ${opposite}; wait for the end of that task`);
+      if (status === opposite) throw new Failure("conflict", `The model is ${opposite}; wait until that task ends`);
       const latest = sql.latestDeployment.get({ modelId: id, kind });
       if (status === during) return taskOf(latest!);
       // A model that was never deployed has no undeploy task, so one that is done is recorded.
@@ -121,7 +121,7 @@ export function createDeployments(parts: DeploymentParts): Deployments {
     if (begun >= mostLoadsBegun)
       throw new Failure(
         "model_load_failed",
-        `Loading it ended the appliance ${begun} times; it is not tried again by itself`,
+        `Loading it crashed the appliance ${begun} times, so it is not tried again automatically`,
       );
     sql.setLoadsBegun.run(begun + 1, task.id);
     const turn = loading.then(() => loads.take(refOf(model), "deployment"));

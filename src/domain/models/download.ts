@@ -22,7 +22,7 @@ export async function downloadAdapter(row: AlignedRow, format: "gguf" | "peft", 
     return new Download({ name: `${row.id}.tar`, mediaType: "application/x-tar", ...archive });
   } catch (error) {
     if (isErrno(error, "ENOENT"))
-      throw new Failure("not_found", `The model has no ${format.toUpperCase()} file any more`, { cause: error });
+      throw new Failure("not_found", `The model no longer has a ${format.toUpperCase()} file`, { cause: error });
     throw error;
   }
 }

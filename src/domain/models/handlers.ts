@@ -87,7 +87,7 @@ export function createHandlers(told: Told, parts: HandlerParts): Handlers<ModelC
       const aligned = catalog.aligned(caller.userId, params.model_id);
       if (aligned) {
         await removal.removeAligned(aligned, caller);
-        return { model_id: aligned.id, message: "Deleted, with its adapter. Evaluations of it stay." };
+        return { model_id: aligned.id, message: "Deleted, with its adapter. Its evaluations are kept." };
       }
       const base = catalog.base(params.model_id);
       if (!base) throw modelNotFound();
@@ -123,7 +123,7 @@ export function createHandlers(told: Told, parts: HandlerParts): Handlers<ModelC
 
     "models.deployment": async ({ params }, caller) => {
       const task = deployments.latest(alignedOf(caller, params.model_id).id);
-      if (!task) throw new Failure("not_found", "The model never was deployed");
+      if (!task) throw new Failure("not_found", "The model was never deployed");
       return task;
     },
   };

@@ -58,7 +58,8 @@ const unavailable = (message: string, cause?: unknown): Failure => new Failure("
  * disk_full.
  */
 export async function fetchFromHub(name: HubName, { mirror, folder, freeDisk }: HubParts): Promise<HubFile> {
-  if (mirror === "") throw unavailable("The model is not on this machine, and no mirror of the hub is configured");
+  if (mirror === "")
+    throw unavailable("The model is not on this machine, and no mirror of the model hub is configured");
   const revision = await revisionOf(name.repository, mirror);
   const file = await choose(name, revision, mirror);
   if ((await freeBytes(folder)) - file.size < freeDisk) throw new Failure("disk_full");
@@ -95,7 +96,7 @@ async function choose({ repository, file }: HubName, revision: string, mirror: s
   const [only] = meant;
   if (!only) throw unavailable(file === null ? `${repository} has no GGUF file` : `${repository} has no file ${file}`);
   const { path, size, lfs } = only;
-  if (!/^[0-9a-f]{64}$/.test(lfs?.oid ?? "")) throw unavailable(`The mirror does not say the SHA-256 of ${path}`);
+  if (!/^[0-9a-f]{64}$/.test(lfs?.oid ?? "")) throw unavailable(`The mirror does not give the SHA-256 of ${path}`);
   return { path, size, sha256: lfs!.oid };
 }
 
@@ -118,7 +119,7 @@ async function askIndex(url: string, mirror: string): Promise<unknown> {
   try {
     return JSON.parse(Buffer.concat(parts).toString("utf8"));
   } catch (error) {
-    throw unavailable("The mirror's index is not JSON", error);
+    throw unavailable("The mirror's index is not valid JSON", error);
   }
 }
 
@@ -129,14 +130,15 @@ async function download(url: string, path: string, { size, sha256 }: IndexEntry,
   const checked = async function* (): AsyncGenerator<Uint8Array> {
     for await (const part of bodyOf(response)) {
       bytes += part.length;
-      if (bytes > size) throw unavailable("The mirror sends more than its index says");
+      if (bytes > size) throw unavailable("The mirror sent more bytes than its index says");
       hash.update(part);
       yield part;
     }
   };
   await pipeline(Readable.from(checked()), createWriteStream(path, { flags: "wx", mode: 0o600, flush: true }));
   if (bytes < size) throw unavailable(`The mirror sent ${bytes} of ${size} bytes`);
-  if (hash.digest("hex") !== sha256) throw unavailable("What the mirror sent has another SHA-256 than its index says");
+  if (hash.digest("hex") !== sha256)
+    throw unavailable("The file sent by the mirror has a different SHA-256 than the mirror's index says");
 }
 
 /** Follows redirects within the mirror only. */
@@ -147,14 +149,14 @@ async function ask(first: string, mirror: string): Promise<Response> {
     if (response.status < 300 || response.status > 399) {
       if (response.ok) return response;
       await response.body?.cancel();
-      throw unavailable(`The mirror answers ${response.status} for ${new URL(url).pathname}`);
+      throw unavailable(`The mirror answered ${response.status} for ${new URL(url).pathname}`);
     }
     await response.body?.cancel();
     const next = URL.parse(response.headers.get("location") ?? "", url);
     if (next?.origin !== new URL(mirror).origin) throw unavailable("The mirror redirects to another host");
     url = next.href;
   }
-  throw unavailable("The mirror redirects too often");
+  throw unavailable("The mirror redirects too many times");
 }
 
 async function send(url: string): Promise<Response> {
@@ -181,7 +183,7 @@ async function* bodyOf(response: Response): AsyncGenerator<Uint8Array> {
       yield next.value;
     }
   } catch (error) {
-    throw error instanceof Failure ? error : unreachable("The connection to the mirror broke", error);
+    throw error instanceof Failure ? error : unreachable("The connection to the mirror was lost", error);
   } finally {
     await reader.cancel().catch(() => {});
   }

@@ -54,7 +54,7 @@ export async function importFile(
   if (!named.ok) throw new Failure("bad_request", named.details.map(({ msg }) => `The name ${msg}`).join("; "));
   const { path: original, isFolder } = await checked(source.path, source.fileName);
   if (isFolder && source.mode === "link")
-    throw new Failure("bad_request", "A folder is turned into a file of its own; leave out --link");
+    throw new Failure("bad_request", "A folder is converted to a new file, so it cannot be linked; leave out --link");
   await checkHash(source, isFolder ? join(original, "model.safetensors") : original);
   await makeFolder(folder);
   const staged = temporaryName(join(folder, "import.gguf"));
@@ -103,13 +103,14 @@ async function checked(path: string, shown = path): Promise<{ path: string; isFo
   try {
     const original = await realpath(path);
     const facts = await stat(original);
-    if (!facts.isFile() && !facts.isDirectory()) throw new Failure("model_file_type", `${path} is no file`);
+    if (!facts.isFile() && !facts.isDirectory()) throw new Failure("model_file_type", `${path} is not a file`);
     await (facts.isFile() ? checkBeginning(original, shown) : checkFolder(original));
     return { path: original, isFolder: facts.isDirectory() };
   } catch (error) {
     if (isErrno(error, "ENOENT", "ENOTDIR"))
-      throw new Failure("file_missing", `There is no file ${path}`, { cause: error });
-    if (isErrno(error, "EACCES")) throw new Failure("model_invalid", `${path} may not be read`, { cause: error });
+      throw new Failure("file_missing", `The file ${path} does not exist`, { cause: error });
+    if (isErrno(error, "EACCES"))
+      throw new Failure("model_invalid", `plumbline's user may not read ${path}`, { cause: error });
     throw error;
   }
 }
@@ -119,7 +120,7 @@ async function checkBeginning(path: string, shown: string): Promise<void> {
   try {
     const { buffer, bytesRead } = await file.read(Buffer.alloc(4), 0, 4, 0);
     if (buffer.toString("latin1", 0, bytesRead) !== "GGUF")
-      throw new Failure("model_file_type", `${shown} does not begin as a GGUF file does`);
+      throw new Failure("model_file_type", `${shown} does not begin like a GGUF file`);
   } finally {
     await file.close();
   }
@@ -128,14 +129,14 @@ async function checkBeginning(path: string, shown: string): Promise<void> {
 async function checkFolder(folder: string): Promise<void> {
   for (const name of ["config.json", "model.safetensors"])
     if (!(await stat(join(folder, name)).catch(() => null))?.isFile())
-      throw new Failure("model_file_type", `${folder} is no model: ${name} is missing`);
+      throw new Failure("model_file_type", `${folder} is not a model: ${name} is missing`);
 }
 
 async function checkHash({ sha256: expected, path }: ImportSource, file: string): Promise<void> {
   if (expected === undefined) return;
   const found = await sha256OfFile(file);
   if (found !== expected.toLowerCase())
-    throw new Failure("model_invalid", `${path} has the SHA-256 ${found} instead of ${expected}`);
+    throw new Failure("model_invalid", `${path} has the SHA-256 ${found}, not ${expected}`);
 }
 
 /** Converts a sentence-transformers folder and returns the path of the file. */

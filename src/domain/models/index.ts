@@ -104,7 +104,7 @@ export function createModels(parts: ModelsParts): Models {
   const removal: Removal = {
     removeAligned,
     async removeBase(row, caller) {
-      parts.requireAdmin(caller, "A base model is every user's: deleting it");
+      parts.requireAdmin(caller, "A base model belongs to all users: deleting it");
       await removeBase(row, caller);
     },
   };

@@ -15,7 +15,7 @@ export const mostLoadsBegun = 2;
 /** The reason why a base is no longer loaded; null if it still is. */
 export const loadErrorOf = ({ loads_begun: begun }: Pick<BaseRow, "loads_begun">): string | null => {
   if (begun < mostLoadsBegun) return null;
-  const failure = new Failure("load_ended_appliance", `Loading it ended the appliance ${begun} times`);
+  const failure = new Failure("load_ended_appliance", `Loading it crashed the appliance ${begun} times`);
   return `${failure.message}. ${failure.hint}`;
 };
 
@@ -27,7 +27,7 @@ export function createLoadWatch(store: Store): LoadWatch {
   return (baseId) => {
     const begun = baseById.get(baseId)?.loads_begun ?? 0;
     if (begun >= mostLoadsBegun)
-      throw new Failure("load_ended_appliance", `Loading ${baseId} ended the appliance ${begun} times`);
+      throw new Failure("load_ended_appliance", `Loading ${baseId} crashed the appliance ${begun} times`);
     setBaseLoads.run(begun + 1, baseId);
     return () => void setBaseLoads.run(0, baseId);
   };

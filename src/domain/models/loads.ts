@@ -99,7 +99,7 @@ export function createLoads(parts: { generator: Generator; log: Log; clock?: Clo
   function cool(key: string, error: unknown): void {
     if (error instanceof Failure && ["out_of_memory", "load_ended_appliance"].includes(error.code)) return;
     const pauseMs = Math.min(longestPauseMs, 2 * (coolings.get(key)?.pauseMs ?? firstPauseMs / 2));
-    const reason = error instanceof Failure ? error.message : "for a reason that the log has";
+    const reason = error instanceof Failure ? error.message : "for a reason given in the log";
     coolings.set(key, { reason, pauseMs, untilMs: clock.monotonicMs() + pauseMs });
   }
 
@@ -110,7 +110,7 @@ export function createLoads(parts: { generator: Generator; log: Log; clock?: Clo
     const retryAfterSeconds = Math.ceil(leftMs / 1000);
     throw new Failure(
       "load_cooling",
-      `The last load failed: ${cooling.reason}. The next is in ${retryAfterSeconds} s`,
+      `The last attempt to load it failed: ${cooling.reason}. The next is possible in ${retryAfterSeconds} s`,
       {
         retryAfterSeconds,
       },

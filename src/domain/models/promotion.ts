@@ -42,7 +42,7 @@ export function createPromotions(parts: PromotionParts): Handlers<typeof promoti
   function alignedOf(caller: Caller, name: string): AlignedRow {
     const row = catalog.aligned(caller.userId, name);
     if (row) return row;
-    if (catalog.base(name)) throw new Failure("conflict", "A base model is not promoted; an aligned one is");
+    if (catalog.base(name)) throw new Failure("conflict", "Only an aligned model can be promoted, not a base model");
     throw modelNotFound();
   }
 
@@ -77,7 +77,7 @@ export function createPromotions(parts: PromotionParts): Handlers<typeof promoti
   /** Throws if a model has the line's name: the model would answer, and the line could never be reached. */
   function refuseTaken(caller: Caller, line: string): void {
     if (catalog.aligned(caller.userId, line) ?? catalog.base(line))
-      throw invalid(["body", "line"], `a model answers to ${line} already; give the line another name`);
+      throw invalid(["body", "line"], `a model is already named ${line}; give the line another name`);
   }
 
   /** The line on which a model is promoted. Throws several_lines if there are several and none is named. */
@@ -126,7 +126,10 @@ export function createPromotions(parts: PromotionParts): Handlers<typeof promoti
       const { before_seq } = sql.promotion.get(current.promotion_seq)!;
       const before = before_seq === null ? null : sql.promotion.get(before_seq)!;
       if (before && !sql.alignedById.get(before.model_id!))
-        throw new Failure("conflict", `${before.model_id}, promoted before it, was deleted: promote another one`);
+        throw new Failure(
+          "conflict",
+          `${before.model_id}, which was promoted before it, was deleted: promote another model`,
+        );
       return move(
         caller,
         {
@@ -179,7 +182,7 @@ function refusals({ comparisons, limits, unproven }: Verdict): ValidationDetail[
       .map(({ about, name, compared_with, lost, gained, n, difference, p_worse }) => ({
         loc: [about, name],
         msg:
-          `${about} ${name}: ${points(difference)} points against ${compared_with}, ` +
+          `${about} ${name}: ${points(difference)} points compared with ${compared_with}, ` +
           `${lost} of ${n} items lost and ${gained} gained, p ${p_worse.toPrecision(2)}`,
         type: "regression",
       })),
@@ -187,7 +190,7 @@ function refusals({ comparisons, limits, unproven }: Verdict): ValidationDetail[
       .filter(({ exceeded }) => exceeded)
       .map(({ name, value, most }) => ({
         loc: ["guard", name],
-        msg: `guard ${name}: ${value.toPrecision(4)}, at most ${most.toPrecision(4)} is allowed`,
+        msg: `guard ${name}: ${value.toPrecision(4)}; the limit is ${most.toPrecision(4)}`,
         type: "limit",
       })),
   ];

@@ -94,7 +94,7 @@ export function createStock(parts: StockParts): Stock {
       const grant = parts.gpu.reserve("the trial of a new model", { machine: bytes, gpu: 0 });
       if (grant !== null) return grant;
       if (await parts.freeIdle()) continue;
-      throw new Failure("out_of_memory", `Trying the file needs ${bytes} bytes of memory`, { retryAfterSeconds: 30 });
+      throw new Failure("out_of_memory", `Testing the file needs ${bytes} bytes of memory`, { retryAfterSeconds: 30 });
     }
   }
 
@@ -142,11 +142,15 @@ export function createStock(parts: StockParts): Stock {
 
   async function hubBase(text: string, by?: Caller, field = "base_model_id"): Promise<BaseRow> {
     const name = parseHubName(text);
-    if (!name) throw invalid(["body", field], "is not of the form hf://organisation/name[/file.gguf]");
+    if (!name) throw invalid(["body", field], "must have the form hf://organisation/name[/file.gguf]");
     const source = hubSource(name);
     const [known, other] = sql.baseOfSource.all({ source });
     if (known && !other) return known;
-    if (known) throw new Failure("hub_unavailable", "Several files of it were imported; name one, or use a model's id");
+    if (known)
+      throw new Failure(
+        "hub_unavailable",
+        "Several files of this model were imported; name one of them, or use a model's id",
+      );
     const under = fetching.get(source) ?? fetchBase(name, by).finally(() => fetching.delete(source));
     fetching.set(source, under);
     return under;
@@ -155,7 +159,10 @@ export function createStock(parts: StockParts): Stock {
   async function importBase(source: ImportSource): Promise<BaseRow> {
     if (!isHubName(source.path)) return register(await importFile(source, folder, parts.seating, trialRoom));
     if (source.name !== undefined || source.sha256 !== undefined || source.mode === "link")
-      throw new Failure("bad_request", "What is fetched from a mirror is copied, named and checked by its index");
+      throw new Failure(
+        "bad_request",
+        "name, sha256 and link cannot be set for a model from a mirror: the mirror's index determines them",
+      );
     return hubBase(source.path);
   }
 

@@ -137,7 +137,7 @@ export function startDelivery(parts: DeliveryParts): Delivery {
     const { error, isGone, retryAfterMs } = outcome;
     if (isGone) {
       const hint =
-        "Nothing is sent there before the next start. Mend the receiver, or take it out of PLUMBLINE_WEBHOOKS.";
+        "Nothing more is sent to this target until the next start. Repair the receiver, or remove it from PLUMBLINE_WEBHOOKS.";
       log("error", "webhook.target_gone", { ...about, error, hint });
       route.gone.abort();
     }

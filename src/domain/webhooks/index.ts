@@ -43,7 +43,7 @@ export function createWebhooks(parts: WebhooksParts): Webhooks {
 
   /** Gives up pending events for targets that the settings no longer name. */
   function forgetOtherTargets(): void {
-    const error = "PLUMBLINE_WEBHOOKS names this target no longer";
+    const error = "PLUMBLINE_WEBHOOKS no longer names this target";
     const named = JSON.stringify(targets.map(({ url }) => url));
     const { changes } = sql.giveUpOthers.run({ targets: named, error, at: clock.now() });
     if (changes > 0) log("error", "webhook.given_up", { events: changes, error });

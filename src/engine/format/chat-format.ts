@@ -155,7 +155,7 @@ export function thoughtMarksOf(tokenizer: Tokenizer): ThoughtMarks | null {
 export function formatTrainingRow(tokenizer: Tokenizer, messages: readonly ChatMessage[]): TrainingTokens {
   const last = messages.length - 1;
   if (last < 1 || messages[last]!.role !== "assistant" || messages[last]!.content.trim() === "")
-    throw invalid(["messages"], "must end with an assistant's answer to something");
+    throw invalid(["messages"], "must end with an assistant message that answers another message");
   const asked = messages.slice(0, last);
   const prompt = encode(tokenizer, render(tokenizer, asked, {}), asked);
   const whole = render(tokenizer, messages, { addGenerationPrompt: false });
@@ -258,7 +258,7 @@ function render(tokenizer: Tokenizer, messages: readonly ChatMessage[], options:
     if (message !== null && !found.has(message) && text.trim() !== "")
       throw new Failure(
         "template_failed",
-        `The model's chat template leaves out a message of the role ${messages[message]!.role}`,
+        `The model's chat template leaves out a message with the role ${messages[message]!.role}`,
       );
   return pieces;
 }
@@ -288,7 +288,7 @@ function range(first: number, end?: unknown, step?: unknown): number[] {
   const [from, to] = typeof end === "number" ? [first, end] : [0, first];
   const by = typeof step === "number" ? step : 1;
   const length = Math.max(0, Math.ceil((to - from) / by));
-  if (!(length <= longestRange)) throw new Error(`a range of more than ${longestRange}`);
+  if (!(length <= longestRange)) throw new Error(`a range longer than ${longestRange}`);
   return Array.from({ length }, (_, index) => from + index * by);
 }
 

@@ -106,7 +106,7 @@ const tensorTypes: Record<number, [name: string, elements: number, bytes: number
   39: ["MXFP4", 32, 17],
 };
 
-const refuse = (what: string): Failure => new Failure("model_invalid", `Not a sound GGUF file: ${what}`);
+const refuse = (what: string): Failure => new Failure("model_invalid", `Not a valid GGUF file: ${what}`);
 
 /** Reads forward through a file in pieces of 1 MiB. Every read is checked against the file's end and the header limit. */
 class Reader {
@@ -124,13 +124,13 @@ class Reader {
   /** Moves past the next `length` bytes; returns a buffer that holds them and their position in it. */
   take(length: number): [Buffer, number] {
     if (length > this.end - this.offset)
-      throw refuse(`it ends, or passes ${headerLimit} bytes, inside its header at byte ${this.offset}`);
+      throw refuse(`its header is cut off or longer than ${headerLimit} bytes, at byte ${this.offset}`);
     let at = this.offset - this.pieceStart;
     if (at + length > this.piece.length) {
       const wanted = Math.min(Math.max(length, 1 << 20), this.end - this.offset);
       const piece = Buffer.allocUnsafe(wanted);
       const got = readSync(this.fd, piece, 0, wanted, this.offset);
-      if (got < length) throw refuse(`it became shorter while it was read`);
+      if (got < length) throw refuse(`it became shorter while it was being read`);
       this.piece = piece.subarray(0, got);
       this.pieceStart = this.offset;
       at = 0;
@@ -154,7 +154,7 @@ class Reader {
     const [buffer, at] = this.take(8);
     const low = buffer.readUInt32LE(at);
     if (buffer.readUInt32LE(at + 4) !== 0 || low > most)
-      throw refuse(`${what} is ${buffer.readBigUInt64LE(at)}; at most ${most} is accepted`);
+      throw refuse(`${what} is ${buffer.readBigUInt64LE(at)}; the limit is ${most}`);
     return low;
   }
 
@@ -190,7 +190,7 @@ function readValues(reader: Reader, count: number): Map<string, GgufValue> {
   const values = new Map<string, GgufValue>();
   for (let index = 0; index < count; index++) {
     const key = reader.text(keyLimit, `key ${index}`);
-    if (values.has(key)) throw refuse(`key ${JSON.stringify(key)} stands twice`);
+    if (values.has(key)) throw refuse(`key ${JSON.stringify(key)} occurs twice`);
     values.set(key, readValue(reader, valueTypeOf(reader.u32(), key), key));
   }
   return values;
@@ -237,13 +237,13 @@ function scalarOf(type: ValueType, buffer: Buffer, at: number, key: string): num
     case "int64":
       return buffer.readBigInt64LE(at);
     default:
-      throw new Error(`${type} is of variable length`);
+      throw new Error(`${type} has a variable length`);
   }
 }
 
 function readArray(reader: Reader, key: string): GgufArray {
   const type = valueTypeOf(reader.u32(), key);
-  if (type === "array") throw refuse(`${JSON.stringify(key)} nests arrays`);
+  if (type === "array") throw refuse(`${JSON.stringify(key)} contains nested arrays`);
   const length = reader.count(arrayLimit, `the length of ${JSON.stringify(key)}`);
   if (type === "string") {
     for (let index = 0; index < length; index++)
@@ -256,7 +256,7 @@ function readArray(reader: Reader, key: string): GgufArray {
   const numbers: number[] = [];
   for (let index = 0; index < length; index++) {
     const value = Number(scalarOf(type, buffer, at + index * valueBytes[type]!, key));
-    if (!Number.isFinite(value)) throw refuse(`number ${index} of ${JSON.stringify(key)} is ${value}`);
+    if (!Number.isFinite(value)) throw refuse(`item ${index} of ${JSON.stringify(key)} is ${value}`);
     if (length <= keptNumbers) numbers.push(value);
   }
   return length > keptNumbers ? { arrayOf: type, length } : { arrayOf: type, length, numbers };
@@ -275,7 +275,7 @@ function readTensors(reader: Reader, count: number, alignment: number, fileBytes
   const names = new Set<string>();
   for (let index = 0; index < count; index++) {
     const name = reader.text(keyLimit, `the name of tensor ${index}`);
-    if (names.has(name)) throw refuse(`tensor ${JSON.stringify(name)} stands twice`);
+    if (names.has(name)) throw refuse(`tensor ${JSON.stringify(name)} occurs twice`);
     names.add(name);
     const axes = reader.u32();
     if (axes < 1 || axes > 4) throw refuse(`tensor ${JSON.stringify(name)} has ${axes} axes`);
@@ -297,7 +297,9 @@ function tensorBytes(name: string, shape: bigint[], number: number): { type: str
   if (shape.some((axis) => axis < 1n) || elements > mostElements)
     throw refuse(`tensor ${JSON.stringify(name)} has the shape [${shape.join(", ")}]`);
   if (shape[0]! % BigInt(blockElements) !== 0n)
-    throw refuse(`a row of tensor ${JSON.stringify(name)} is no multiple of ${type}'s block of ${blockElements}`);
+    throw refuse(
+      `a row of tensor ${JSON.stringify(name)} is not a multiple of the ${blockElements} elements in a block of ${type}`,
+    );
   return { type, bytes: (elements / BigInt(blockElements)) * BigInt(blockBytes) };
 }
 
@@ -309,8 +311,8 @@ function checkPlaces(tensors: GgufTensor[], offsets: bigint[], start: bigint, al
     const [name, offset] = [JSON.stringify(tensors[index]!.name), offsets[index]!];
     const after = offset + BigInt(tensors[index]!.bytes);
     if (offset % BigInt(alignment) !== 0n) throw refuse(`tensor ${name} is not aligned`);
-    if (offset < free) throw refuse(`tensor ${name} overlaps another`);
-    if (start + after > end) throw refuse(`tensor ${name} reaches past the end of the file`);
+    if (offset < free) throw refuse(`tensor ${name} overlaps another tensor`);
+    if (start + after > end) throw refuse(`tensor ${name} extends past the end of the file`);
     free = after;
   }
 }

@@ -106,7 +106,7 @@ export function factsOf(
     reason:
       kind === "text"
         ? (reasonNotToTrain(header, shape) ?? templateProblem)
-        : `A model for ${kind} does not answer, so there is nothing to align`,
+        : `A model for ${kind} does not generate text, so it cannot be aligned`,
   };
 }
 

@@ -5,7 +5,7 @@ import { Failure } from "../../base/errors.ts";
 import type { GgufHeader } from "./header.ts";
 import { poolingOf } from "./pooling.ts";
 
-export const segmentsRefusal = "a cross-encoder with segment embeddings scores wrongly in llama.cpp";
+export const segmentsRefusal = "llama.cpp computes wrong scores for a cross-encoder with segment embeddings";
 
 /** Expects the header of a sound file. Throws model_invalid. */
 export function refuseSegments(path: string, header: GgufHeader): void {

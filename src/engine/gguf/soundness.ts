@@ -15,7 +15,7 @@ const mostContext = 2 ** 31 - 1;
 /** Types of position scaling that the library knows; it ends the process at any other. */
 const ropeScalings = ["none", "linear", "yarn", "longrope"];
 
-const refuse = (what: string): Failure => new Failure("model_invalid", `Not a sound model file: ${what}`);
+const refuse = (what: string): Failure => new Failure("model_invalid", `Not a valid model file: ${what}`);
 
 /** Throws model_invalid with the first thing that is wrong. */
 export function checkModel(header: GgufHeader): void {
@@ -55,7 +55,7 @@ class Stated {
     const value = this.value(name) ?? otherwise;
     if (value === undefined) throw refuse(`${this.keyOf(name)} is missing`);
     if (typeof value !== "number" || !Number.isInteger(value) || value < least || value > most)
-      throw refuse(`${this.keyOf(name)} is ${shown(value)}; it must be a whole number from ${least} to ${most}`);
+      throw refuse(`${this.keyOf(name)} is ${shown(value)}, but must be a whole number from ${least} to ${most}`);
     return value;
   }
 
@@ -64,10 +64,11 @@ class Stated {
     const value = this.value(name);
     if (typeof value !== "object") return Array(layers).fill(this.whole(name, least, most, otherwise));
     const { numbers = [] } = value;
-    if (numbers.length !== layers) throw refuse(`${this.keyOf(name)} has ${value.length} numbers for ${layers} layers`);
+    if (numbers.length !== layers)
+      throw refuse(`${this.keyOf(name)} has ${value.length} numbers, but the model has ${layers} layers`);
     const wrong = numbers.find((number) => !Number.isInteger(number) || number < least || number > most);
     if (wrong !== undefined)
-      throw refuse(`${this.keyOf(name)} holds ${wrong}; it must be whole numbers from ${least} to ${most}`);
+      throw refuse(`${this.keyOf(name)} contains ${wrong}, but must contain whole numbers from ${least} to ${most}`);
     return [...numbers];
   }
 
@@ -76,7 +77,7 @@ class Stated {
     const value = this.value(name);
     if (value === undefined) return;
     if (typeof value !== "number" || !isSound(value))
-      throw refuse(`${this.keyOf(name)} is ${shown(value)}; it must be ${wanted}`);
+      throw refuse(`${this.keyOf(name)} is ${shown(value)}, but must be ${wanted}`);
   }
 }
 
@@ -87,7 +88,7 @@ const shown = (value: GgufValue): string =>
 function checkVocabulary({ values }: GgufHeader): void {
   const list = (name: string): GgufArray | null => {
     const value = values.get(`tokenizer.ggml.${name}`);
-    if (value !== undefined && typeof value !== "object") throw refuse(`tokenizer.ggml.${name} is no list`);
+    if (value !== undefined && typeof value !== "object") throw refuse(`tokenizer.ggml.${name} is not a list`);
     return value ?? null;
   };
   const tokens = list("tokens");
@@ -103,9 +104,10 @@ function checkVocabulary({ values }: GgufHeader): void {
   for (const [name, types, length] of kinds) {
     const found = list(name);
     if (found === null) continue;
-    if (!types.includes(found.arrayOf)) throw refuse(`tokenizer.ggml.${name} is a list of ${found.arrayOf}`);
+    if (!types.includes(found.arrayOf))
+      throw refuse(`tokenizer.ggml.${name} is a list of the wrong type, ${found.arrayOf}`);
     if (length !== null && found.length < length)
-      throw refuse(`tokenizer.ggml.${name} has ${found.length} entries for ${length} tokens`);
+      throw refuse(`tokenizer.ggml.${name} has ${found.length} entries, but there are ${length} tokens`);
   }
 }
 
@@ -138,9 +140,9 @@ function checkHeads(stated: Stated, { layers, embedding }: Sizes): void {
   for (const [layer, count] of heads.entries()) {
     const shared = keyHeads[layer]!;
     if (count > 0 && shared > 0 && count % shared !== 0)
-      throw refuse(`layer ${layer} has ${count} heads, which is no multiple of its ${shared} for keys and values`);
+      throw refuse(`layer ${layer} has ${count} heads, which is not a multiple of its ${shared} key-value heads`);
     if (count > 0 && stated.value("attention.key_length") === undefined && embedding % count !== 0)
-      throw refuse(`layer ${layer} has ${count} heads, which do not divide the width of ${embedding}`);
+      throw refuse(`layer ${layer} has ${count} heads, but its width ${embedding} is not divisible by that`);
   }
   for (const suffix of ["", "_swa"]) {
     for (const name of headLengths)
@@ -148,7 +150,8 @@ function checkHeads(stated: Stated, { layers, embedding }: Sizes): void {
     if (stated.value(rotated + suffix) === undefined) continue;
     const most = headSize(stated, heads[0]!, embedding, suffix);
     const pairs = stated.whole(rotated + suffix, 0, most || mostHeads);
-    if (pairs % 2 !== 0) throw refuse(`${stated.keyOf(rotated + suffix)} is odd; positions turn pairs`);
+    if (pairs % 2 !== 0)
+      throw refuse(`${stated.keyOf(rotated + suffix)} is odd, but rotary positions need an even number`);
   }
 }
 
@@ -164,13 +167,14 @@ function checkExperts(stated: Stated, architecture: string, layers: number): voi
   // hunyuan files state one expert where there are none, and the library expects that.
   if (count <= 1 && architecture.startsWith("hunyuan")) return;
   if (used > count || (count > 0 && used === 0))
-    throw refuse(`of its ${count} experts ${used} are used for a token, which is impossible`);
+    throw refuse(`it has ${count} experts and uses ${used} per token, which is impossible`);
   const groups = stated.whole("expert_group_count", 0, mostExperts, 0);
   if (groups > 0 && groups >= count) throw refuse(`its ${count} experts cannot be in ${groups} groups`);
-  if (groups > 1 && count % groups !== 0) throw refuse(`its ${count} experts do not divide into ${groups} groups`);
+  if (groups > 1 && count % groups !== 0)
+    throw refuse(`its ${count} experts cannot be divided evenly into ${groups} groups`);
   const usedGroups = stated.whole("expert_group_used_count", 0, mostExperts, 0);
   if (groups > 1 && (usedGroups === 0 || usedGroups >= groups))
-    throw refuse(`of its ${groups} groups of experts ${usedGroups} are used, which is impossible`);
+    throw refuse(`it has ${groups} groups of experts and uses ${usedGroups}, which is impossible`);
 }
 
 function checkRest(stated: Stated, layers: number): void {
@@ -186,7 +190,7 @@ function checkRest(stated: Stated, layers: number): void {
     stated.number(name, (value) => value >= 0, "0 or more");
   const scaling = stated.value("rope.scaling.type");
   if (scaling !== undefined && !ropeScalings.includes(String(scaling)))
-    throw refuse(`positions scaled by ${shown(scaling)} are not known`);
+    throw refuse(`position scaling ${shown(scaling)} is not supported`);
   stated.whole("nextn_predict_layers", 0, layers - 1, 0);
   // 0 to 4: none, mean, first, last, rank; −1: unspecified.
   stated.number("pooling_type", (value) => Number.isInteger(value) && value >= -1 && value <= 4, "from -1 to 4");
@@ -197,7 +201,7 @@ function checkTensors({ tensors }: GgufHeader, { layers, embedding, vocabulary }
   for (const { name } of tensors) {
     const layer = /^blk\.(\d+)\./.exec(name)?.[1];
     if (layer !== undefined && Number(layer) >= layers)
-      throw refuse(`the tensor ${name} is of a layer that the header does not count`);
+      throw refuse(`the tensor ${name} belongs to a layer that the header does not declare`);
   }
   const embeddings = tensors.find(({ name }) => name === "token_embd.weight");
   if (embeddings === undefined) throw refuse("the tensor token_embd.weight is missing");
@@ -214,7 +218,7 @@ function checkShapes(header: GgufHeader, stated: Stated, { layers, embedding, vo
   const ownWindows = headLengths.some((name) => value(`${name}_swa`) !== undefined);
   if (isUneven || ownWindows || value("expert_count") !== undefined) return;
   const [q, kv, f] = [heads as number, keyHeads as number, feedForward as number];
-  if (q === 0 || kv === 0) throw refuse(`${stated.keyOf("attention.head_count")} leaves its layers without heads`);
+  if (q === 0 || kv === 0) throw refuse(`${stated.keyOf("attention.head_count")} gives its layers no heads`);
   const key = headSize(stated, q, embedding, "");
   const valueLength = value("attention.value_length");
   const size = typeof valueLength === "number" ? valueLength : Math.floor(embedding / q);

@@ -76,17 +76,17 @@ function reasonOfHeader(
   const stated = (key: string) => header.values.get(`${name}.${key}`);
   if (Number(stated("expert_count") ?? 0) > 0) return "Mixtures of experts cannot be trained yet";
   if (shape.layers < 1 || shape.embedding < 1 || shape.feedForward < 1 || shape.heads < 1)
-    return "Its header does not say how large its layers are";
+    return "Its header does not give the size of its layers";
   const scaling = String(stated("rope.scaling.type") ?? "none");
   const yarn = scaling === "yarn" && !architecture.windows && !hasTensor(header, "rope_freqs.weight");
   if (scaling !== "none" && scaling !== "linear" && !yarn)
-    return `Positions scaled by ${scaling} cannot be trained yet`;
+    return `Models with position scaling ${scaling} cannot be trained yet`;
   const set = unknownNumbers.find((key) => Number(stated(key) ?? 0) !== 0);
   if (set !== undefined) return `Its header sets ${set}, which cannot be trained yet`;
   const other = headSizes.find((key) => (stated(key) ?? shape.headSize) !== shape.headSize);
   if (other !== undefined)
-    return `Its header sets ${other} to another size than a head has, which cannot be trained yet`;
-  return stated("attention.causal") === false ? "Attention that sees what follows cannot be trained yet" : null;
+    return `Its header sets ${other} to a size other than the size of a head, which cannot be trained yet`;
+  return stated("attention.causal") === false ? "Models with non-causal attention cannot be trained yet" : null;
 }
 
 function reasonOfTensors(header: GgufHeader, layers: number, name: string, architecture: Architecture): string | null {

@@ -62,7 +62,7 @@ export function createSchemaRules(): SchemaRules {
 export function schemaGrammar(schema: unknown, at: Loc): string {
   const rules = createSchemaRules();
   const root = rules.rule(schema, at);
-  if (root === null) throw invalid(at, "no value fits the schema");
+  if (root === null) throw invalid(at, "no value matches the schema");
   return rules.gbnf(root);
 }
 

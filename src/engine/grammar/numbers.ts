@@ -152,7 +152,7 @@ function digitsAfter(
 
 /** The shortest decimal that reads as this double, split at the point. Throws RangeError from 10^15 on. */
 function decimalOf(value: number): { whole: bigint; part: string } {
-  if (value >= 1e15) throw new RangeError("bounds of numbers reach up to 10^15");
+  if (value >= 1e15) throw new RangeError("bounds of numbers must be smaller than 10^15");
   const [mantissa, exponent] = String(value).split("e") as [string, string | undefined];
   const [whole, part = ""] = mantissa.split(".") as [string, string | undefined];
   if (exponent === undefined) return { whole: BigInt(whole), part };

@@ -65,11 +65,11 @@ function nodeOf(element: AST.Element): Node {
     case "Quantifier":
       return repeatOf(element);
     case "Assertion":
-      if (element.kind === "start") throw new PatternError("has a ^ that is not at the beginning");
+      if (element.kind === "start") throw new PatternError("has a ^ that is not at the start");
       if (element.kind === "end") throw new PatternError("has a $ that is not at the end");
-      throw new PatternError(`has ${element.raw}, which no grammar can hold: it looks ahead or behind`);
+      throw new PatternError(`has ${element.raw}, which a grammar cannot express: it looks ahead or behind`);
     case "Backreference":
-      throw new PatternError(`has ${element.raw}, which no grammar can hold`);
+      throw new PatternError(`has ${element.raw}, which a grammar cannot express`);
     default:
       return { kind: "set", set: setOf(element) };
   }
@@ -84,7 +84,7 @@ function choiceOf(alternatives: readonly AST.Alternative[]): Node {
 function repeatOf({ element, min, max, raw }: AST.Quantifier): Node {
   const most = max === Number.POSITIVE_INFINITY ? null : max;
   if (Math.max(min, most ?? 0) > mostRepeats)
-    throw new PatternError(`repeats ${raw.slice(element.raw.length)}; up to ${mostRepeats} times are served`);
+    throw new PatternError(`repeats ${raw.slice(element.raw.length)}; the limit is ${mostRepeats} times`);
   return { kind: "repeat", part: nodeOf(element), least: min, most };
 }
 
@@ -92,7 +92,7 @@ function repeatOf({ element, min, max, raw }: AST.Quantifier): Node {
 function setOf(element: AST.Element | AST.CharacterClassElement): CodePoints {
   switch (element.type) {
     case "Character":
-      if (isSurrogate(element.value)) throw new PatternError("has half a surrogate pair");
+      if (isSurrogate(element.value)) throw new PatternError("contains half a surrogate pair");
       return [[element.value, element.value]];
     case "CharacterClassRange":
       return complement(complement([[element.min.value, element.max.value]]));
@@ -103,7 +103,7 @@ function setOf(element: AST.Element | AST.CharacterClassElement): CodePoints {
     case "CharacterSet":
       return matching(element.raw);
     default:
-      throw new PatternError(`has ${element.raw}, which no grammar can hold`);
+      throw new PatternError(`has ${element.raw}, which a grammar cannot express`);
   }
 }
 

@@ -100,7 +100,7 @@ export class Shapes {
       const { schema, at } = item;
       if (schema === true) continue;
       if (schema === false) return [];
-      if (!isObject(schema)) throw invalid(at, "a schema is an object, true or false");
+      if (!isObject(schema)) throw invalid(at, "a schema must be an object, true or false");
       for (const key of Object.keys(schema))
         if (!annotations.has(key) && !combining.has(key) && !leaves.has(key) && !key.startsWith("x-"))
           throw unsupported([...at, key], `${key} cannot be enforced`);
@@ -126,8 +126,8 @@ export class Shapes {
   #target(item: Item, reference: unknown): Item {
     const at = [...item.at, "$ref"];
     if (typeof reference !== "string" || !/^#(\/|$)/.test(reference))
-      throw unsupported(at, "$ref must point into the schema itself, with #/…");
-    if (item.followed.includes(reference)) throw invalid(at, `${reference} refers to itself without end`);
+      throw unsupported(at, "$ref must point into the schema itself, beginning with #/");
+    if (item.followed.includes(reference)) throw invalid(at, `${reference} refers to itself endlessly`);
     let schema: unknown = item.root.schema;
     const path = reference.split("/").slice(1).map(pointerPart);
     for (const part of path) {
@@ -145,7 +145,7 @@ export class Shapes {
     for (const [first, one] of shapes.entries())
       for (const [offset, other] of shapes.slice(first + 1).entries())
         if (!one.every((a) => other.every((b) => this.#differ(a, b, 4))))
-          throw unsupported(at, `branches ${first} and ${first + 1 + offset} may share values; use anyOf`);
+          throw unsupported(at, `branches ${first} and ${first + 1 + offset} may match the same values; use anyOf`);
   }
 
   /** Whether it is certain that no value fits both. */
@@ -242,15 +242,15 @@ export class Shapes {
   }
 
   #read(key: "pattern" | "format", value: unknown, at: Loc): Automaton {
-    if (typeof value !== "string") throw invalid(at, "must be a text");
+    if (typeof value !== "string") throw invalid(at, "must be a string");
     const source = key === "pattern" ? value : formats.get(value);
     if (source === undefined)
       throw unsupported(
         at,
-        `the format ${JSON.stringify(value)} cannot be enforced; ${[...formats.keys()].join(", ")} can`,
+        `the format ${JSON.stringify(value)} cannot be enforced; these can: ${[...formats.keys()].join(", ")}`,
       );
     if (source.length > longestPattern && key === "pattern")
-      throw invalid(at, `a pattern has up to ${longestPattern} characters`);
+      throw invalid(at, `a pattern may have up to ${longestPattern} characters`);
     let automaton = this.#automata.get(source);
     if (automaton === undefined) {
       automaton = fromPattern(parsePattern(source));
@@ -264,7 +264,8 @@ export class Shapes {
       return work();
     } catch (error) {
       if (error instanceof PatternError) throw unsupported(at, `the pattern ${error.message}`);
-      if (error instanceof TooManyStates) throw invalid(at, "is too complex together with what else the text must fit");
+      if (error instanceof TooManyStates)
+        throw invalid(at, "is too complex in combination with the other rules for the same string");
       throw error;
     }
   }
@@ -357,7 +358,7 @@ function readLeaves(schema: Json, at: Loc): Leaves {
     const count = schema[key];
     if (count === undefined) continue;
     if (!Number.isInteger(count) || (count as number) < 0) throw invalid([...at, key], "must be a whole number");
-    if ((count as number) > mostCounted) throw unsupported([...at, key], `${key} is served up to ${mostCounted}`);
+    if ((count as number) > mostCounted) throw unsupported([...at, key], `${key} is supported up to ${mostCounted}`);
     leaves[key] = count as number;
   }
   for (const [key, side, isExclusive] of [
@@ -382,7 +383,7 @@ function typesNamed(schema: Json, at: Loc): ReadonlySet<Type> | null {
   const names = Array.isArray(type) ? type : [type];
   for (const name of names)
     if (name !== "integer" && !allTypes.includes(name))
-      throw invalid([...at, "type"], `${JSON.stringify(name)} is no type`);
+      throw invalid([...at, "type"], `${JSON.stringify(name)} is not a type`);
   const types = new Set<Type>([...names, ...(nullable === true ? ["null"] : [])] as Type[]);
   if (types.has("number")) types.delete("integer");
   return types;
@@ -430,7 +431,7 @@ function itemsOf(parts: readonly Item[]): Pick<Shape, "prefix" | "items"> {
   const lists = parts.map((part) => {
     const { prefixItems = [], items } = part.schema as Json;
     if (!Array.isArray(prefixItems)) throw invalid([...part.at, "prefixItems"], "must be a list of schemas");
-    if (Array.isArray(items)) throw unsupported([...part.at, "items"], "a list of items is called prefixItems");
+    if (Array.isArray(items)) throw unsupported([...part.at, "items"], "use prefixItems for a list of item schemas");
     return {
       prefix: prefixItems.map((schema, index) => below(part, schema, "prefixItems", index)),
       rest: items === undefined ? [] : [below(part, items, "items")],

@@ -127,7 +127,7 @@ async function drawn(
   // None of the 64 is allowed: draw from the best 64 allowed tokens of the whole vocabulary. This is rare, and slower.
   const legal = job.constrained ? await sampler.under(row, grammar) : top;
   const at = legal.tokens.length === 0 ? -1 : draw.pick(legal, job.drawn, allowed);
-  if (at < 0) throw new Failure("inference_failed", "No token of the vocabulary goes on in the grammar");
+  if (at < 0) throw new Failure("inference_failed", "No token of the vocabulary can continue the grammar");
   return { token: legal.tokens[at]!, top: withLast(top, legal.tokens[at]!, legal.logits[at]!) };
 }
 

@@ -79,7 +79,7 @@ export function reserve(gpu: Gpu, holder: string, bytes: number, native: Pick<Na
   const whose = card ? " of the GPU" : "";
   throw new Failure(
     "out_of_memory",
-    `${holder} needs ${mebibytes(bytes)}; ${mebibytes(Math.max(0, free))} of ${mebibytes(total)}${whose} are free`,
+    `${holder} needs ${mebibytes(bytes)}, but only ${mebibytes(Math.max(0, free))} of ${mebibytes(total)}${whose} are free`,
     { retryAfterSeconds: 30, context: { grants, fitsAlone: bytes <= total } },
   );
 }

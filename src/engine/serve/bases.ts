@@ -218,7 +218,7 @@ export function createGenerator(options: GeneratorOptions): Generator {
       const batcher = answers(base);
       checkPrompt(request.prompt, base, Math.min(1, request.maxTokens));
       if (request.grammar !== undefined && request.ignoreEos)
-        throw invalid(["ignore_eos"], "a grammar says where an answer ends");
+        throw invalid(["ignore_eos"], "cannot be combined with a grammar, which sets where an answer ends");
       const empty = { promptTokens: request.prompt.length, cachedTokens: 0, completionTokens: 0 };
       if (request.maxTokens <= 0 && request.onPrompt === undefined) return { finishReason: "length", ...empty };
       return yield* batcher.generate(request, keyOf(request.model), await entry.ready);
@@ -276,20 +276,23 @@ export function createGenerator(options: GeneratorOptions): Generator {
 /** The batcher of a base. Throws wrong_kind for a model that does not generate text. */
 function answers(base: Base): Batcher {
   if (base.batcher === null)
-    throw new Failure("wrong_kind", `The model is for ${base.pooling.kind} and does not answer; use another one`);
+    throw new Failure(
+      "wrong_kind",
+      `The model is for ${base.pooling.kind} and does not generate answers; use another model`,
+    );
   return base.batcher;
 }
 
 /** `room`: tokens that must be left for an answer. */
 function checkPrompt(prompt: readonly number[], base: Base, room = 1): void {
-  if (prompt.length === 0) throw invalid(["prompt"], "must have at least one token");
+  if (prompt.length === 0) throw invalid(["prompt"], "must contain at least one token");
   if (prompt.length > base.context - room)
     throw new Failure(
       "prompt_too_long",
-      `The prompt has ${prompt.length} tokens; ${base.context - room} fit, one seat holding ${base.context}`,
+      `The prompt has ${prompt.length} tokens, but only ${base.context - room} fit: a seat holds ${base.context}`,
     );
   const { vocabulary } = base.model.tokenizer;
   for (const [index, token] of prompt.entries())
     if (!Number.isInteger(token) || token < 0 || token >= vocabulary)
-      throw invalid(["prompt", index], `${token} is no token id: they go from 0 to ${vocabulary - 1}`);
+      throw invalid(["prompt", index], `${token} is not a token id; the ids go from 0 to ${vocabulary - 1}`);
 }

@@ -286,7 +286,11 @@ async function open(log: Log): Promise<Native> {
       },
     });
   } catch (cause) {
-    throw new Failure("engine_unusable", `No inference binary runs here: ${(cause as Error).message}`, { cause });
+    throw new Failure(
+      "engine_unusable",
+      `The inference library does not run on this machine: ${(cause as Error).message}`,
+      { cause },
+    );
   }
   const addon = checkedAddon(llama);
   return {
@@ -313,7 +317,7 @@ function checkedAddon(llama: Llama): Addon {
     if (statics === undefined || !(method in statics)) missing.push(`AddonSampler.${method}`);
   if (addon?.AddonGrammarEvaluationState === undefined) missing.push("AddonGrammarEvaluationState");
   if (missing.length > 0)
-    throw new Failure("engine_unusable", `node-llama-cpp is not the pinned version: it lacks ${missing.join(", ")}`);
+    throw new Failure("engine_unusable", `node-llama-cpp is not the pinned version: ${missing.join(", ")} is missing`);
   return addon as unknown as Addon;
 }
 
@@ -373,7 +377,7 @@ function parsedGrammar(addon: Addon, gbnf: string): AddonGrammar {
   try {
     return new addon.AddonGrammar(gbnf, { rootRuleName: "root" });
   } catch (cause) {
-    throw new Failure("validation", "The inference library does not take the grammar of this request", { cause });
+    throw new Failure("validation", "The inference library rejected the grammar of this request", { cause });
   }
 }
 
@@ -383,7 +387,7 @@ async function mustLoad(what: string, load: () => Promise<unknown>): Promise<voi
   } catch (cause) {
     throw new Failure("model_load_failed", `${what}: ${(cause as Error).message}`, { cause });
   }
-  throw new Failure("model_load_failed", `${what}: the library refused it; its reasons are in the log`);
+  throw new Failure("model_load_failed", `${what}: the library rejected it; the log has the reasons`);
 }
 
 async function openContext(addon: Addon, model: AddonModel, shape: ContextShape): Promise<NativeContext> {

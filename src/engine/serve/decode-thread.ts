@@ -6,7 +6,7 @@ import { installation, ownRepair } from "../../base/config.ts";
 import type { Log } from "../../base/log.ts";
 
 export const decodeThreadPath = join(installation, "build/plumbline-decode.node");
-export const decodeThreadHint = `${ownRepair}; until then steps are computed on threads that files wait for.`;
+export const decodeThreadHint = `${ownRepair}. Until then, decoding uses the threads that file access also needs.`;
 
 /** Call it before the inference library is loaded: the library binds to the llama_decode that is visible at that time. */
 export function loadDecodeThread(log: Log): void {
@@ -16,7 +16,7 @@ export function loadDecodeThread(log: Log): void {
 
 /** Loads the file; returns what is wrong with it, or null. */
 export function tryDecodeThread(path: string): string | null {
-  if (!existsSync(path)) return `nothing is at ${path}`;
+  if (!existsSync(path)) return `${path} does not exist`;
   const { RTLD_NOW, RTLD_GLOBAL } = constants.dlopen;
   try {
     process.dlopen({ exports: {} } as NodeJS.Module, path, RTLD_NOW | RTLD_GLOBAL);

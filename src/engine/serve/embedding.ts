@@ -42,7 +42,7 @@ export async function embedTexts(
   options: EmbedOptions,
 ): Promise<EmbeddedText[]> {
   if (lane.pooling.by === "rank")
-    throw new Failure("wrong_kind", "The model ranks documents and gives no vectors; use it with rerank");
+    throw new Failure("wrong_kind", "The model ranks documents and returns no vectors; use it for reranking");
   const texts = await inTurn(inputs, options.signal, async (input, index) => {
     const isText = typeof input === "string";
     const whole = isText ? await enclosed(lane, input) : input;
@@ -65,12 +65,12 @@ export async function rankDocuments(
   documents: readonly string[],
   options: EmbedOptions,
 ): Promise<RankedDocument[]> {
-  if (lane.pooling.by !== "rank") throw new Failure("wrong_kind", "The model is no cross-encoder");
+  if (lane.pooling.by !== "rank") throw new Failure("wrong_kind", "The model is not a cross-encoder");
   const join = await pairing(lane.model, query);
   const texts = await inTurn(documents, options.signal, async (document, index) => {
     const [before, inner, after] = await join(document);
     const room = lane.context - before.length - after.length;
-    if (room < 1) throw new Failure("prompt_too_long", `The query alone fills the ${lane.context} tokens of the model`);
+    if (room < 1) throw new Failure("prompt_too_long", `The query alone fills the model's ${lane.context} tokens`);
     const cut = fitted(inner, room, `documents[${index}]`, options.truncate, []);
     return { tokens: [...before, ...cut.tokens, ...after], truncated: cut.truncated };
   });
@@ -163,14 +163,14 @@ async function enclosed({ model }: EmbeddingLane, text: string): Promise<number[
   const { tokenizer, ends } = model;
   const start = tokenizer.addBos && tokenizer.bos !== null ? [tokenizer.bos] : [];
   const tokens = [...start, ...(await encodeInParts(tokenizer, text, false)), ...ends];
-  if (tokens.length === 0) throw invalid(["input"], "is empty, and this model has no token to begin with");
+  if (tokens.length === 0) throw invalid(["input"], "is empty, and this model has no start token to use instead");
   return tokens;
 }
 
 function check({ model }: EmbeddingLane, ids: readonly number[], loc: (string | number)[]): void {
   const { vocabulary } = model.tokenizer;
   const wrong = ids.findIndex((id) => id >= vocabulary);
-  if (wrong >= 0) throw invalid(["body", ...loc, wrong], `the model's token ids end at ${vocabulary - 1}`);
+  if (wrong >= 0) throw invalid(["body", ...loc, wrong], `the model's last token id is ${vocabulary - 1}`);
 }
 
 /**
@@ -186,7 +186,10 @@ function fitted(
   const truncated = Math.max(0, tokens.length - most);
   if (truncated === 0) return { tokens, truncated };
   if (!truncate)
-    throw new Failure("prompt_too_long", `${name} has ${tokens.length} tokens; ${most} fit. \`truncate\` cuts it`);
+    throw new Failure(
+      "prompt_too_long",
+      `${name} has ${tokens.length} tokens; the limit is ${most}. Set \`truncate\` to cut it`,
+    );
   return { tokens: [...tokens.slice(0, most - ends.length), ...ends], truncated };
 }
 
@@ -210,7 +213,7 @@ async function pairing(
     return async (document) => [before, await plain(document), after];
   }
   const end = tokenizer.eos ?? sep;
-  if (end === null) throw new Failure("model_invalid", "The model has no token that ends a query");
+  if (end === null) throw new Failure("model_invalid", "The model has no token to end a query with");
   const between = tokenizer.eos !== null && sep !== null ? [end, sep] : [end];
   const before = [...(tokenizer.bos === null ? [] : [tokenizer.bos]), ...asked, ...between];
   return async (document) => [before, await plain(document), [end]];
@@ -220,6 +223,6 @@ async function pairing(
 function unit(vector: Float64Array): Float32Array {
   const length = Math.hypot(...vector);
   if (!(length > 0) || !Number.isFinite(length))
-    throw new Failure("inference_failed", "The model gave a vector without a direction");
+    throw new Failure("inference_failed", "The model returned a vector of length zero");
   return Float32Array.from(vector, (value) => value / length);
 }

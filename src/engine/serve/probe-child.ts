@@ -48,7 +48,7 @@ try {
   await examine(JSON.parse(order!) as ProbeOrder);
   process.exit(0);
 } catch (error) {
-  const message = error instanceof Failure ? error.message : `Not a sound model file: ${(error as Error).message}`;
+  const message = error instanceof Failure ? error.message : `Not a valid model file: ${(error as Error).message}`;
   await say({ refused: { message } });
   process.exit(1);
 }

@@ -32,7 +32,7 @@ export type ProbeLine =
   | { refused: { message: string } };
 
 const doing: Record<string, string> = {
-  start: "starting its examination",
+  start: "starting the examination",
   header: "reading its header",
   vocabulary: "reading its vocabulary",
   template: "rendering its chat template",
@@ -73,7 +73,7 @@ export async function probeModel(path: string, options: ProbeOptions = {}): Prom
     : finished.timedOut
       ? `took more than ${Math.round(timeoutMs / 10) / 100} s`
       : `crashed (${finished.signal ?? `exit ${finished.code}`})`;
-  throw new Failure("model_invalid", `Not a sound model file: ${doing[stage]} ${how}`, {
+  throw new Failure("model_invalid", `Not a valid model file: ${doing[stage]} ${how}`, {
     context: { stderr: finished.stderr.slice(-4000) },
   });
 }

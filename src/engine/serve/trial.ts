@@ -16,7 +16,7 @@ const log: Log = createLog("warn", (line) => {
   if (text !== undefined && /error|fail|invalid|wrong|missing|unknown|not /i.test(text)) said = text;
 });
 
-const unsound = (what: string): Failure => new Failure("model_invalid", `Not a sound model file: ${what}`);
+const unsound = (what: string): Failure => new Failure("model_invalid", `Not a valid model file: ${what}`);
 
 /** Reports the library's message instead of ours, which contains a path on this machine. */
 async function loaded<T>(opening: Promise<T>): Promise<T> {
@@ -24,7 +24,7 @@ async function loaded<T>(opening: Promise<T>): Promise<T> {
     return await opening;
   } catch (error) {
     if (!(error instanceof Failure) || error.code !== "model_load_failed") throw error;
-    throw unsound(said === "" ? "the library refused it" : `the library refused it: ${said.slice(0, 300)}`);
+    throw unsound(said === "" ? "the library rejected it" : `the library rejected it: ${said.slice(0, 300)}`);
   }
 }
 
@@ -48,11 +48,12 @@ export function readEverything(tokenizer: Tokenizer): void {
   for (const isSpecial of [false, true])
     for (const text of texts) {
       const ids = tokenizer.encode(text, isSpecial);
-      if (ids.some((id) => id >= tokenizer.vocabulary)) throw unsound("its vocabulary reads text as tokens it has not");
+      if (ids.some((id) => id >= tokenizer.vocabulary))
+        throw unsound("its vocabulary maps text to tokens that do not exist");
     }
-  if (tokenizer.encode(texts[0]!, false).length === 0) throw unsound("its vocabulary does not read plain text");
+  if (tokenizer.encode(texts[0]!, false).length === 0) throw unsound("its vocabulary cannot encode plain text");
   for (const id of [tokenizer.bos, tokenizer.eos, ...tokenizer.eog])
-    if (id !== null && id >= tokenizer.vocabulary) throw unsound(`its control token ${id} is none of its vocabulary`);
+    if (id !== null && id >= tokenizer.vocabulary) throw unsound(`its control token ${id} is not in its vocabulary`);
   for (let token = 0; token < tokenizer.vocabulary; token++) tokenizer.pieceOf(token);
 }
 
@@ -79,7 +80,7 @@ export function templateProblemOf(tokenizer: Tokenizer): string | null {
   const ms = (user + system) / 1000;
   if (ms <= mostTemplateMs) return problem;
   throw unsound(
-    `rendering its chat template took ${(ms / 1000).toFixed(1)} s; ${mostTemplateMs / 1000} s are the most`,
+    `rendering its chat template took ${(ms / 1000).toFixed(1)} s; the limit is ${mostTemplateMs / 1000} s`,
   );
 }
 
@@ -132,5 +133,6 @@ async function embed(model: NativeModel, tokens: number[]): Promise<void> {
 }
 
 function mustBeFinite(numbers: Iterable<number>): void {
-  for (const number of numbers) if (!Number.isFinite(number)) throw unsound("what it computes is no number");
+  for (const number of numbers)
+    if (!Number.isFinite(number)) throw unsound("its output contains values that are not numbers");
 }

@@ -43,7 +43,7 @@ export interface Comparison {
 
 function differences(trainer: readonly ArrayLike<number>[], generator: readonly ArrayLike<number>[]): number[] {
   if (trainer.length !== generator.length || trainer.some((row, r) => row.length !== generator[r]!.length))
-    throw new RangeError("trainer and generator scored different tokens");
+    throw new RangeError("the trainer and the generator scored different tokens");
   return trainer.flatMap((row, r) => Array.from({ length: row.length }, (_, i) => row[i]! - generator[r]![i]!));
 }
 
@@ -64,15 +64,15 @@ function problemsOf(figures: Omit<Comparison, "faithful" | "message">, quantised
     return ["a log-prob is not a finite number"];
   if (!quantised) {
     const most = Math.max(exactDifference, Math.min(halfPrecision, exactRatio * baseLargest));
-    return largest > most ? [`a token differs by ${nats(largest)}, at most ${nats(most)}`] : [];
+    return largest > most ? [`a token differs by ${nats(largest)}; the limit is ${nats(most)}`] : [];
   }
   const problems: string[] = [];
-  if (tokens < leastTokens) problems.push(`${tokens} tokens were compared, at least ${leastTokens} are needed`);
+  if (tokens < leastTokens) problems.push(`${tokens} tokens were compared; at least ${leastTokens} are needed`);
   if (Math.abs(meanShift) > adapterBounds.meanShift)
-    problems.push(`the mean shifts by ${nats(meanShift)}, at most ${nats(adapterBounds.meanShift)}`);
+    problems.push(`the mean shifts by ${nats(meanShift)}; the limit is ${nats(adapterBounds.meanShift)}`);
   if (median > medianRatio * baseMedian)
     problems.push(
-      `the median difference is ${nats(median)}, more than ${medianRatio} × the base's ${nats(baseMedian)}`,
+      `the median difference is ${nats(median)}, which is more than ${medianRatio} × the base's ${nats(baseMedian)}`,
     );
   return problems;
 }

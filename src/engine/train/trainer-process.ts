@@ -103,7 +103,7 @@ class TrainerProcess implements Trainer {
     const { code, message, hint, fatal } = (error ?? {}) as Record<string, unknown>;
     // No call waits for this answer, for example because the worker could not read the request's id. The error gets the worker
     // killed, and its end rejects all pending calls.
-    if (!pending) throw new WireError(`an answer that nobody waits for: ${JSON.stringify(answer.fields)}`);
+    if (!pending) throw new WireError(`an answer to no pending request: ${JSON.stringify(answer.fields)}`);
     this.#pending.delete(answer.id);
     pending.reject(
       new Failure("trainer_error", `${pending.verb}: ${message} (${code})`, { context: { code, hint, fatal } }),

@@ -43,12 +43,12 @@ export function encodeRequest(
   }));
   const bytes = arrays.reduce((sum, [, values]) => sum + values.byteLength, 0);
   if (bytes > wireLimits.maxPayloadBytes)
-    throw new WireError(`${verb}: ${bytes} payload bytes, at most ${wireLimits.maxPayloadBytes}`);
+    throw new WireError(`${verb}: the payload has ${bytes} bytes; the limit is ${wireLimits.maxPayloadBytes}`);
   const line = Buffer.from(
     `${JSON.stringify({ id, verb, ...fields, ...(heads.length > 0 ? { payload: heads } : {}) })}\n`,
   );
   if (line.length > wireLimits.maxHeaderBytes)
-    throw new WireError(`${verb}: ${line.length} header bytes, at most ${wireLimits.maxHeaderBytes}`);
+    throw new WireError(`${verb}: the header has ${line.length} bytes; the limit is ${wireLimits.maxHeaderBytes}`);
   // Copies: the caller may reuse its arrays at once.
   return [line, ...arrays.map(([, values]) => Uint8Array.from(bytesOf(values)))];
 }
@@ -138,7 +138,7 @@ class ByteSource {
       const end = this.#rest.indexOf(0x0a);
       const part = end < 0 ? this.#rest : this.#rest.subarray(0, end);
       bytes += part.length;
-      if (bytes >= most) throw new WireError(`a line of more than ${most} bytes`);
+      if (bytes >= most) throw new WireError(`a line longer than ${most} bytes`);
       parts.push(part);
       if (end >= 0) {
         this.#rest = this.#rest.subarray(end + 1);

@@ -85,7 +85,9 @@ export async function begin(
 
 /** Arms that this version or this preset does not have. */
 export function unavailable({ request: { recipe } }: Run): Unavailable[] {
-  return recipe.repair === undefined ? [{ arm: "distil", reason: "the preset has no repair to distil by" }] : [];
+  return recipe.repair === undefined
+    ? [{ arm: "distil", reason: "the preset has no repair settings for distillation" }]
+    : [];
 }
 
 interface Found {
@@ -115,7 +117,7 @@ async function findOut(
     ? noEdits(null)
     : isOfUse
       ? await forecastEdits(run, base, prepared, said)
-      : noEdits("no dev question is wrong in its form alone");
+      : noEdits("no dev question is wrong only in its form");
   const costs = await costsOf(run, base, prepared, reinforcePlan);
   return {
     diagnosis: {

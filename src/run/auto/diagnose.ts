@@ -34,7 +34,7 @@ export async function diagnose(
     const content = passages[at] === null ? item.instruction : `${passages[at]}\n\n${item.instruction}`;
     return { item, tokens: formatChat(run.tokenizer, [{ role: "user", content }]) };
   });
-  const unit = "questions beside their passage";
+  const unit = "questions asked with their passage";
   const reading = { trainer, adapter: null, prompts: opened };
   const read = await devAnswers(run, reading, { unit });
   const others: DevAnswer[][] = [];
@@ -84,7 +84,11 @@ export async function sampledShares(
 ): Promise<number[]> {
   const right = dev.map(() => 0);
   for (let at = 0; at < draws; at++) {
-    const answers = await devAnswers(run, { ...asked, prompts: dev }, { unit: "drawn answers", draw: drawOf(run, at) });
+    const answers = await devAnswers(
+      run,
+      { ...asked, prompts: dev },
+      { unit: "sampled answers", draw: drawOf(run, at) },
+    );
     for (const [index, answer] of answers.entries()) right[index]! += Number(isRight(run.points(answer)));
   }
   return right.map((count) => count / draws);

@@ -62,7 +62,7 @@ function withRubric(run: Run, { rubric_ref: ref }: RewardBlock): { run: Run; rub
   if (!dataSet.some(({ rubric }) => rubric !== undefined))
     throw invalid(
       ["config", "reward", "rubric_ref"],
-      "names the document that is the rubric; it may be left out where a data set has a column rubric",
+      "must name the document that holds the rubric; it may be omitted if a data set has a rubric column",
     );
   const own = dataSet.map(({ messages, rubric = "" }, at): [string, Criterion[]] => [
     messages[0]!.content,
@@ -109,11 +109,11 @@ async function judgedBy(
 }
 
 function tell(run: Run, { right, wrong, sensitivity, specificity }: JudgeRecord): Promise<void> {
-  const met = `${Math.round(sensitivity * right)} of ${right} right answers`;
-  const unmet = `${Math.round(specificity * wrong)} of ${wrong} wrong ones`;
+  const met = `${Math.round(sensitivity * right)} of ${right} correct answers`;
+  const unmet = `${Math.round(specificity * wrong)} of ${wrong} wrong answers`;
   return run.events.append({
     kind: "decision",
     phase: "preparing",
-    message: `The judge accepts ${met} and rejects ${unmet}: rewards are corrected for that`,
+    message: `The judge accepts ${met} and rejects ${unmet}; rewards are corrected for this`,
   });
 }

@@ -24,11 +24,14 @@ export function resolveReference(block: Record<string, unknown>, klCoef: number)
   const { source = decay === undefined ? "base" : "ema" } = block;
   if (typeof enabled !== "boolean") throw refused("enabled", "must be true or false");
   if (!enabled && klCoef > 0)
-    throw refused("enabled", "is false, and loss.kl_coef holds to a reference: leave one of them out");
+    throw refused("enabled", "is false, but loss.kl_coef needs a reference policy: remove one of the two");
   if (decay !== undefined && source !== "ema")
-    throw refused("ema_decay", "is of a moving average, and source is another: use source ema, or leave it out");
+    throw refused(
+      "ema_decay",
+      "applies to a moving average, but source is a different one: set source to ema, or omit ema_decay",
+    );
   if (target !== null && !(typeof target === "number" && target > 0)) throw refused("kl_target", "must be above 0");
-  if (target !== null && klCoef === 0) throw refused("kl_target", "needs loss.kl_coef above 0 to begin with");
+  if (target !== null && klCoef === 0) throw refused("kl_target", "needs a loss.kl_coef above 0 as the starting value");
   const held = sourceOf(source, decay);
   return { source: enabled ? held : null, klTarget: target as number | null };
 }
@@ -43,11 +46,11 @@ function sourceOf(source: unknown, decay: unknown = usualDecay): NonNullable<Ref
   if (source === "base" || source === "initial") return source;
   if (source === "ema") {
     if (typeof decay === "number" && decay >= 0 && decay < 1) return { emaDecay: decay };
-    throw refused("ema_decay", "must be a number from 0 to below 1");
+    throw refused("ema_decay", "must be at least 0 and below 1");
   }
   const named = typeof source === "string" ? /^checkpoint:(.+)$/.exec(source)?.[1] : undefined;
   if (named !== undefined) return { checkpoint: named };
-  throw refused("source", "must be base, initial, ema or checkpoint: and its id");
+  throw refused("source", "must be base, initial, ema, or checkpoint: followed by the checkpoint's id");
 }
 
 export interface Reference {

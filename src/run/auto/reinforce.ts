@@ -110,7 +110,7 @@ export async function reinforce(order: ReinforceOrder): Promise<void> {
   if (prompts.length === 0)
     throw invalid(
       ["config", "sampling", "max_prompt_tokens"],
-      `no prompt is that short: ${plan.sampling.maxPromptTokens} tokens, tools included`,
+      `no prompt fits in ${plan.sampling.maxPromptTokens} tokens, tools included`,
     );
   state.reinforce ??= { draws: 0, withoutSignal: 0, klCoef: plan.objective.klCoef, running: nothingYet };
   while (state.step < stepsBefore + steps && !isOver() && state.reinforce.withoutSignal < mostWithoutSignal) {

@@ -58,7 +58,7 @@ export async function openRewardModels({
         const answers = [...new Set(own.map((at) => pairs[at]!.answer))];
         const said = await ask({ of: "preference_model", prompt, answers });
         if (!Array.isArray(said) || said.length !== answers.length)
-          throw new Unanswered(`${answers.length} answers were to be scored`);
+          throw new Unanswered(`${answers.length} answers should have been scored`);
         const scoreOf = new Map(answers.map((answer, at) => [answer, said[at] as number]));
         for (const at of own) scores[at] = scoreOf.get(pairs[at]!.answer)!;
       }

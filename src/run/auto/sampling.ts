@@ -41,13 +41,16 @@ export function resolveSampling(
   const maxTokens = whole("max_tokens", Math.min(usualTokens, Math.floor(fits / 2)), 1, fits - 1);
   const maxPromptTokens = whole("max_prompt_tokens", fits - maxTokens, 1, fits);
   if (maxPromptTokens + maxTokens > fits)
-    throw refused("max_prompt_tokens", `and max_tokens are ${maxPromptTokens + maxTokens} together, and ${fits} fit`);
+    throw refused(
+      "max_prompt_tokens",
+      `and max_tokens add up to ${maxPromptTokens + maxTokens}, but only ${fits} tokens fit`,
+    );
   const groups = whole("prompt_groups_per_step", 8, 1, 1024);
   const groupSize = whole("group_size", 8, 2, 128);
   if (!(Number.isInteger(inner) && inner >= 1 && inner <= groups * groupSize))
     throw invalid(
       ["config", "training", "inner_optim_steps"],
-      `must be a whole number from 1 to the ${groups * groupSize} answers of a draw`,
+      `must be a whole number from 1 to ${groups * groupSize}, the number of answers per draw`,
     );
   const topK = block.top_k === -1 ? 0 : whole("top_k", 0, 0, 1 << 20);
   const topP = number("top_p", 1, Number.MIN_VALUE, 1);
@@ -58,7 +61,7 @@ export function resolveSampling(
     temperature: number("temperature", 1, Number.MIN_VALUE, 2),
     warnings: isCut
       ? [
-          "sampling.top_k, top_p and min_p leave answers out that the ratio of the loss counts as possible: they bias it",
+          "sampling.top_k, top_p and min_p exclude answers that the ratio in the loss treats as possible, so they bias it",
         ]
       : [],
   };

@@ -15,7 +15,7 @@ const digits = 12;
 
 /** Value of an expression. Throws NotArithmetic. */
 export function calculated(expression: string): string {
-  if (expression.length > longest) throw new NotArithmetic(`an expression has at most ${longest} characters`);
+  if (expression.length > longest) throw new NotArithmetic(`an expression may have at most ${longest} characters`);
   const tokens = tokensOf(expression.replaceAll("×", "*").replaceAll("÷", "/").replaceAll("−", "-"));
   let at = 0;
 
@@ -32,7 +32,7 @@ export function calculated(expression: string): string {
     while (isNext("*", "/")) {
       const isTimes = tokens[at++] === "*";
       const other = power();
-      if (!isTimes && other === 0) throw new NotArithmetic("nothing is divided by 0");
+      if (!isTimes && other === 0) throw new NotArithmetic("division by 0");
       value = isTimes ? value * other : value / other;
     }
     return value;
@@ -59,7 +59,7 @@ export function calculated(expression: string): string {
 
   const value = sum();
   if (at < tokens.length) throw new NotArithmetic(`${tokens[at]} is out of place`);
-  if (!Number.isFinite(value)) throw new NotArithmetic("the result is no number");
+  if (!Number.isFinite(value)) throw new NotArithmetic("the result is not a number");
   return String(Number(value.toPrecision(digits)));
 }
 
@@ -70,7 +70,8 @@ function tokensOf(expression: string): string[] {
   while (token.lastIndex < text.length) {
     const from = token.lastIndex;
     const found = token.exec(text)?.[1];
-    if (found === undefined) throw new NotArithmetic(`${JSON.stringify(text.slice(from, from + 10))} is no arithmetic`);
+    if (found === undefined)
+      throw new NotArithmetic(`${JSON.stringify(text.slice(from, from + 10))} is not arithmetic`);
     tokens.push(found);
   }
   return tokens;

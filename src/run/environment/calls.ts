@@ -65,7 +65,7 @@ export function continuation(tokenizer: Tokenizer, used: readonly Tool[], answer
   if (same <= prompt.length)
     throw invalid(
       ["config", "environment", "type"],
-      "the base's chat template writes a turn anew once a tool has answered",
+      "the base's chat template changes earlier parts of a turn once a tool has answered",
     );
   // The policy has written the end of its turn itself, where the template has one.
   const end = before.slice(0, same).findLastIndex((token) => tokenizer.eog.has(token));

@@ -28,20 +28,23 @@ export function resolveEnvironment(block: Record<string, unknown>): EnvironmentP
   const { type = (tools ?? []).length > 0 || (turns ?? 1) > 1 ? "multi_turn" : "single_turn" } = block;
   const ignored: PlanLimits["ignored"] = [];
   const ignore = (field: string, reason: string): void => void ignored.push({ field: `environment.${field}`, reason });
-  if (type === "multi_agent") ignore("type", "not built: answers are one agent's, in a single turn");
+  if (type === "multi_agent") ignore("type", "not supported: a single agent answers, in a single turn");
   else if (!types.includes(type as string)) throw refused("type", `must be one of ${types.join(", ")}`);
   if (type === "single_turn" || type === "multi_agent") {
-    if ((turns ?? 1) > 1) ignore("max_turns", "redundant: an episode is a single turn");
-    if ((tools ?? []).length > 0) ignore("tools", "redundant: in a single turn no tool answers");
+    if ((turns ?? 1) > 1) ignore("max_turns", "redundant: an episode has a single turn");
+    if ((tools ?? []).length > 0) ignore("tools", "redundant: tools do not answer in a single turn");
     return { maxTurns: 1, tools: [], ignored, warnings: [] };
   }
   if (tools?.length === 0)
-    throw refused("tools", `is empty, and a turn follows the answer of a tool: ${toolNames.join(", ")}`);
+    throw refused(
+      "tools",
+      `is empty, but every further turn needs a tool's answer; the tools are ${toolNames.join(", ")}`,
+    );
   return {
     maxTurns: turns ?? usualTurns,
     tools: tools ?? toolNames,
     ignored,
-    warnings: ["environment: dev questions are asked in a single turn without tools, as the model will be asked"],
+    warnings: ["environment: dev questions are asked in a single turn without tools, as they will be asked in use"],
   };
 }
 
@@ -55,6 +58,6 @@ function toolsOf(value: unknown): ToolName[] | null {
   if (value === undefined) return null;
   const isTool = (name: unknown): name is ToolName => (toolNames as readonly unknown[]).includes(name);
   if (!Array.isArray(value) || !value.every(isTool))
-    throw refused("tools", `must be a list of names among ${toolNames.join(", ")}`);
+    throw refused("tools", `must be a list of tool names; the tools are ${toolNames.join(", ")}`);
   return [...new Set(value)];
 }

@@ -13,7 +13,8 @@ export function shapeOf({ adapter, training }: Pick<Recipe, "adapter" | "trainin
     ...(adapter.train_mlp ? feedForward : []),
     ...(adapter.train_unembed ? (["output"] as const) : []),
   ];
-  if (targets.length === 0) throw new Failure("run_folder_invalid", "request.json: recipe.adapter trains nothing");
+  if (targets.length === 0)
+    throw new Failure("run_folder_invalid", "request.json: recipe.adapter selects nothing to train");
   const { rank, alpha, dropout = 0, init_seed: seed = training.seed } = adapter;
   return { rank, alpha, seed, targets, dropout };
 }

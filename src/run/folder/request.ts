@@ -53,7 +53,7 @@ export async function readSnapshot(folder: string, request: RunRequest): Promise
   for (const [index, expected] of request.documents.entries()) {
     const name = `snapshot/documents/${index}.json`;
     const content = await text(folder, name);
-    if (sha256(content) !== expected.sha256) throw damaged(name, "is not the file that was snapshotted");
+    if (sha256(content) !== expected.sha256) throw damaged(name, "does not match the snapshot's hash");
     documents.push(parsed(name, content, checkDocument));
   }
   return { documents, dev: await readDev(folder, request), marks: await readMarks(folder, request) };
@@ -63,7 +63,7 @@ async function readDev(folder: string, request: RunRequest): Promise<SnapshotIte
   if (request.dev === null) return [];
   const name = "snapshot/dev.jsonl";
   const content = await text(folder, name);
-  if (sha256(content) !== request.dev.sha256) throw damaged(name, "is not the file that was snapshotted");
+  if (sha256(content) !== request.dev.sha256) throw damaged(name, "does not match the snapshot's hash");
   const lines = content.split("\n").filter((line) => line !== "");
   if (lines.length !== request.dev.items) throw damaged(name, `has ${lines.length} items, not ${request.dev.items}`);
   return lines.map((line, index) => parsed(`${name} line ${index + 1}`, line, checkItem));
@@ -74,7 +74,7 @@ async function readMarks(folder: string, request: RunRequest): Promise<QuestionM
   if (expected === undefined) return null;
   const name = "snapshot/marks.json";
   const content = await text(folder, name);
-  if (sha256(content) !== expected) throw damaged(name, "is not the file that was snapshotted");
+  if (sha256(content) !== expected) throw damaged(name, "does not match the snapshot's hash");
   return parsed(name, content, checkMarks);
 }
 
@@ -83,7 +83,7 @@ export async function verifyBase(request: RunRequest): Promise<void> {
   const found = await sha256OfFile(request.base.path).catch((error) => {
     throw damaged("request.json", `base.path cannot be read: ${(error as Error).message}`);
   });
-  if (found !== request.base.sha256) throw damaged("request.json", "base.sha256 is not that of the file at base.path");
+  if (found !== request.base.sha256) throw damaged("request.json", "base.sha256 does not match the file at base.path");
 }
 
 /** Identity of the work: another fence, budget or version does not change the rows or the recipe. */
@@ -96,7 +96,7 @@ async function text(folder: string, name: string): Promise<string> {
   try {
     return await readFile(join(folder, name), "utf8");
   } catch (error) {
-    if (isErrno(error, "ENOENT")) throw damaged(name, "is not there");
+    if (isErrno(error, "ENOENT")) throw damaged(name, "does not exist");
     throw error;
   }
 }
@@ -112,7 +112,7 @@ function parsed<T>(
   try {
     value = JSON.parse(content);
   } catch {
-    throw damaged(name, "is not JSON");
+    throw damaged(name, "is not valid JSON");
   }
   const checked = check(value);
   if (checked.ok) return checked.value;

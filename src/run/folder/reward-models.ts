@@ -32,7 +32,10 @@ export function rewardModelsOf(reward: Block | null | undefined): RewardModels {
   const judge = nameOf(judge_model, rewardFields.judge);
   const provider = nameOf(judge_provider, rewardFields.provider);
   if (provider !== null && judge === null)
-    throw invalid(rewardFields.judge, "must name one of the upstream's models where judge_provider names an upstream");
+    throw invalid(
+      rewardFields.judge,
+      "must name one of the upstream's models, because judge_provider names an upstream",
+    );
   const isBase = provider === null && (judge === null || judge === baseJudgeName);
   return {
     judge: isBase ? null : { model: judge!, provider },

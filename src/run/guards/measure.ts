@@ -57,7 +57,7 @@ export async function choose(asked: Asked, items: readonly Choice[]): Promise<bo
       at += row.tokens.length;
     }
     scored += call.length;
-    await asked.turn(scored, rows.length, "choices weighed");
+    await asked.turn(scored, rows.length, "choices scored");
   }
   return items.map(({ choices }, index) => {
     const [right, ...others] = likeliest(choices, said[index]!).scores;
@@ -112,7 +112,7 @@ export async function proseSaid(
       weights: Float32Array.from(top.tokens, (_, at) => Number(isAsked(at))),
     };
     calls.push({ rows: { ...weighted, soft }, logprobs, likeliest: top.logprobs });
-    await turn(calls.length, planned.length, "stretches of prose by the base");
+    await turn(calls.length, planned.length, "prose passages, base");
   }
   return { calls };
 }
@@ -121,7 +121,7 @@ export async function divergence(asked: Asked & { adapter: string }, { calls }: 
   const sums = { tokens: 0, base: 0, own: 0, kl: 0, covered: 0 };
   for (const [index, { rows, logprobs, likeliest: base }] of calls.entries()) {
     const own = await asked.trainer.forward(asked.adapter, rows);
-    await asked.turn(index + 1, calls.length, "stretches of prose");
+    await asked.turn(index + 1, calls.length, "prose passages");
     const topK = base.length / rows.tokens.length;
     for (let t = 0; t < rows.tokens.length; t++) {
       if (rows.weights[t] === 0) continue;

@@ -69,7 +69,7 @@ function told({ survey }: Situation, next: Next): string {
 }
 
 const outcomeOf = (phase: Standing["phase"]): string =>
-  phase?.outcome === undefined ? "" : `${phase.arm} ends: ${phase.outcome.told}. `;
+  phase?.outcome === undefined ? "" : `${phase.arm} ended: ${phase.outcome.told}. `;
 
 function regressionsOf(survey: Survey, last: Standing, next: Next): string {
   const lost = newRegressions(last).map(
@@ -79,8 +79,8 @@ function regressionsOf(survey: Survey, last: Standing, next: Next): string {
   if (lost.length === 0) return "";
   const isRepaired = next.kind === "phase" && next.phase.repairs !== null;
   const best = survey.best.checkpoint.id;
-  const then = survey.best === last ? "; what was gained is worth more" : `; the plan goes back to ${best}`;
-  return `${lost.join(", ")}, beyond chance${isRepaired ? "" : then}. `;
+  const then = survey.best === last ? "; the gain is worth more" : `; the plan returns to ${best}`;
+  return `${lost.join(", ")}, more than chance explains${isRepaired ? "" : then}. `;
 }
 
 const bidOf = ({ arm, steps, gain, sd, hours, risk, bid }: Bid): Bid => ({ arm, steps, gain, sd, hours, risk, bid });
@@ -95,22 +95,23 @@ export function becauseOf(
   const promise = `${arm} is expected to add ${offer.gain.toFixed(1)} points in ${offer.hours.toFixed(2)} hours`;
   if (repairs !== null)
     return {
-      because: `A regression was confirmed at ${repairs.checkpoint}; ${repairs.remedy} is the cheapest remedy left: ${promise}.`,
+      because: `A regression was confirmed at ${repairs.checkpoint}, and ${repairs.remedy} is the cheapest remedy left: ${promise}.`,
       wouldChange:
-        "A check that shows the regression no longer ends the repair; one that still does leads to the next remedy.",
+        "If the next check no longer shows the regression, the repair ends; if it still does, the next remedy follows.",
     };
   if (state.limits.sequencing !== null)
     return { because: `The given sequence names ${arm} here; ${promise}.`, wouldChange: "Another sequence." };
-  const bids = `${promise}, ${offer.bid.toFixed(2)} an hour`;
+  const bids = `${promise}, which is ${offer.bid.toFixed(2)} points per hour`;
   const edit = offers.find((one) => one.arm === "represent" && one.gain >= leastGain);
   const kept =
     edit === undefined || arm === "represent"
       ? ""
-      : " Hours are kept for an edit of representations, which comes last because training takes most of it away.";
+      : " Some hours are reserved for an edit of representations. It comes last, because training undoes most of it.";
   const next = highestBid(offers.filter((one) => one.arm !== arm && one !== edit));
-  if (next === null) return { because: `${bids}, and no other arm bids.${kept}`, wouldChange: "A bid of another arm." };
+  if (next === null)
+    return { because: `${bids}; no other arm offers a gain.${kept}`, wouldChange: "An offer from another arm." };
   return {
-    because: `${bids}; the next best, ${next.arm}, offers ${next.bid.toFixed(2)}.${kept}`,
-    wouldChange: `A gain of ${arm} below ${((offer.gain * Math.max(0, next.bid)) / offer.bid).toFixed(1)} points, at which ${next.arm} offers more.`,
+    because: `${bids}; the next best arm, ${next.arm}, offers ${next.bid.toFixed(2)}.${kept}`,
+    wouldChange: `A gain of ${arm} below ${((offer.gain * Math.max(0, next.bid)) / offer.bid).toFixed(1)} points, because then ${next.arm} offers more.`,
   };
 }

@@ -33,22 +33,22 @@ export function helpOf({ state, survey, beliefs, excluded }: Situation): Help[] 
     {
       kind: "documents",
       points: knowledge,
-      text: `Documents that say more of what ${questions(knowledge, n)} ask: the passage answers them, and training has not made them known.`,
+      text: `Documents that say more about ${questions(knowledge, n)}: the model answers them with the passage, but training has not taught it the answers.`,
     },
     {
       kind: "larger_base",
       points: reading,
-      text: `A larger base: ${questions(reading, n)} are wrong even with the passage.`,
+      text: `A larger base model: ${questions(reading, n)} are wrong even with the passage.`,
     },
     {
       kind: "review_items",
       points: disputed,
-      text: `A person's look at ${questions(disputed, n)}: independent answers agree with each other, and not with the reference.`,
+      text: `A person's review of ${questions(disputed, n)}: independent answers agree with each other but not with the reference.`,
     },
     {
       kind: "larger_benchmark",
       points: looks.length >= mostLooks ? Math.max(0, limits.target_score - best.score) || best.error : 0,
-      text: `More questions: ${n} on dev leave an error of ${best.error.toFixed(1)} points.`,
+      text: `More questions: with ${n} dev questions, the error is ${best.error.toFixed(1)} points.`,
     },
   ];
   return help.filter(({ points }) => points > 0).sort((one, other) => other.points - one.points);

@@ -25,10 +25,7 @@ export function limitsOf(request: AutoAlignRequest, unavailable: readonly Unavai
     if (!allowed.includes(arm))
       throw invalid(["sequencing"], `${arm} is ${reasons.get(arm) ?? "excluded by method or representations"}`);
   if (method !== "scale" && allowed.every((arm) => arm === "scale"))
-    throw invalid(
-      ["method"],
-      `no arm is left that could train: ${[...reasons].map((one) => one.join(" is ")).join("; ")}`,
-    );
+    throw invalid(["method"], `no allowed arm can train: ${[...reasons].map((one) => one.join(" is ")).join("; ")}`);
   const steps = wholeAt(config?.training, "steps");
   const max_steps = wholeAt(config?.training, "max_steps");
   return {
@@ -48,12 +45,12 @@ function ignoredOf({ method, sequencing, config }: AutoAlignRequest, used: reado
   const ignored: PlanLimits["ignored"] = [];
   const redundant = (field: string, why: string): void => void ignored.push({ field, reason: `redundant: ${why}` });
   const { loss, training } = config ?? {};
-  if (sequencing != null && (method ?? "auto") !== "auto") redundant("method", "sequencing names the phases");
+  if (sequencing != null && (method ?? "auto") !== "auto") redundant("method", "sequencing sets the phases");
   if (loss?.type != null && loss.type !== "cross_entropy" && !used.includes("reinforce"))
-    redundant("loss.type", "no phase reinforces");
+    redundant("loss.type", "no phase uses reinforcement");
   const [steps, most] = [wholeAt(training, "steps"), wholeAt(training, "max_steps")];
   if (gradientArms.some((arm) => used.includes(arm))) {
-    if (steps !== null && most !== null && steps > most) redundant("training.steps", "training.max_steps is below it");
+    if (steps !== null && most !== null && steps > most) redundant("training.steps", "training.max_steps is lower");
   } else {
     if (steps !== null) redundant("training.steps", "no phase takes optimizer steps");
     if (most !== null) redundant("training.max_steps", "no phase takes optimizer steps");
@@ -74,7 +71,7 @@ function methodArms(method: string): Arm[] {
 
 function armsIn(names: readonly string[], field: string[]): Arm[] {
   return names.map((name) => {
-    if (!isArm(name)) throw invalid(field, `${JSON.stringify(name)} is none of ${arms.join(", ")}`);
+    if (!isArm(name)) throw invalid(field, `${JSON.stringify(name)} is not one of ${arms.join(", ")}`);
     return name;
   });
 }
@@ -94,7 +91,7 @@ function representArms(handling: string, asked: Arm[]): Arm[] {
 
 function reasonsAgainst(unavailable: readonly Unavailable[], loss: unknown): Map<Arm, string> {
   const reasons = new Map(unavailable.map(({ arm, reason }) => [arm, `not available: ${reason}`]));
-  if (loss === "cross_entropy") reasons.set("reinforce", "excluded: loss.type pins a supervised objective");
+  if (loss === "cross_entropy") reasons.set("reinforce", "excluded: loss.type sets a supervised objective");
   return reasons;
 }
 

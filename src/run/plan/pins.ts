@@ -51,7 +51,7 @@ function flag(value: unknown, path: Path): boolean {
 
 function text(value: unknown, path: Path): string {
   if (typeof value === "string" && value.trim() !== "") return value;
-  throw invalidAt(path, "must be a text");
+  throw invalidAt(path, "must be a non-empty string");
 }
 
 /** Defaults for a configuration that names only one part of the source. */
@@ -110,12 +110,12 @@ const pins: Record<string, Pin> = {
   "evaluation.metrics": (recipe, value) =>
     metricOf({ evaluation: { metrics: value } }) === "reward"
       ? recipe
-      : "redundant: the target is of right answers unless reward is named, and events tell the other figures",
+      : "redundant: unless reward is named, the target counts correct answers, and the events report the other figures",
   "dataset.prompt_field": dataSet("prompt_field"),
   "dataset.answer_field": dataSet("answer_field"),
   "dataset.split": (recipe, value, path) =>
     typeof value === "number"
-      ? "redundant: what is held out are the benchmark's dev and sealed questions"
+      ? "redundant: the benchmark's dev and sealed questions are held out"
       : dataSet("document")(recipe, value, path),
   "dataset.synthetic": (recipe, value, path) => {
     const enabled = flag((value as { enabled?: unknown } | null)?.enabled, [path[0], `${path[1]}.enabled`]);
@@ -125,7 +125,7 @@ const pins: Record<string, Pin> = {
 
 const planned = "redundant: phases are planned in steps, and the planner ends them";
 const checks = "redundant: checkpoints are checked between phases";
-const asItIs = "redundant: it is so anyway";
+const asItIs = "redundant: this is how it works anyway";
 
 const onlyOr =
   (usual: unknown, reason: string): Reason =>
@@ -134,50 +134,54 @@ const onlyOr =
 
 /** Fields that change nothing, and why. */
 const without: Record<string, Reason> = {
-  "loss.custom_loss_ref": "not built: no losses are registered beside the built-in ones",
-  "loss.custom_weights_field": "not built: answers of a data set are trained on whole",
-  "dataset.format": onlyOr("prompt_completion", "not built: a row of a data set is a prompt and its answer"),
-  "dataset.file_type": onlyOr("csv", "not built: a data set is a CSV document"),
-  "dataset.shuffle": onlyOr(true, "not built: rows come in a seeded order"),
-  "dataset.streaming": onlyOr(false, "not built: rows are made before they are trained on"),
+  "loss.custom_loss_ref": "not supported: there are only the built-in losses",
+  "loss.custom_weights_field": "not supported: the whole answers of a data set are trained on",
+  "dataset.format": onlyOr("prompt_completion", "not supported: a row of a data set is a prompt and its answer"),
+  "dataset.file_type": onlyOr("csv", "not supported: a data set must be a CSV document"),
+  "dataset.shuffle": onlyOr(true, "not supported: rows come in a seeded order"),
+  "dataset.streaming": onlyOr(false, "not supported: rows are made before training"),
   "training.epochs": planned,
   "training.early_stopping": planned,
-  "training.gradient_accumulation": "redundant: passes are cut to the memory there is, and the step is the same",
-  "training.mode": onlyOr("sync", "not built: phases sample and train in turn"),
-  "training.rollout_training_overlap": "not built: answers are sampled by the weights that are trained",
+  "training.gradient_accumulation": "redundant: passes are sized to fit the memory, and the step stays the same",
+  "training.mode": onlyOr("sync", "not supported: phases alternate between sampling and training"),
+  "training.rollout_training_overlap": "not supported: answers are sampled with the weights being trained",
   "adapter.mode": (value, path) => {
-    if (value === "full") throw invalidAt(path, "full is not built: an adapter is what is served; use lora");
+    if (value === "full") throw invalidAt(path, "full is not supported, because only adapters are served; use lora");
     oneOf("lora", "qlora")(value, path);
-    return "redundant: an adapter is trained over the base as it is stored, quantised or not";
+    return "redundant: an adapter is trained on the base as it is stored, quantised or not";
   },
   "adapter.quantization_bits": "redundant: the base stays as it is stored",
   "checkpointing.mode":
-    "redundant: checkpoints within a phase hold weights and moments, those between phases are to be served",
-  "checkpointing.promote_final": "redundant: nothing is promoted by itself",
+    "redundant: checkpoints within a phase contain weights and optimizer moments; checkpoints between phases are made for serving",
+  "checkpointing.promote_final": "redundant: nothing is promoted automatically",
   "evaluation.eval_every_steps": checks,
-  "evaluation.eval_batch_size": "redundant: batches are cut to the memory there is",
-  "evaluation.eval_group_size": "not built: eight answers are drawn where draws count",
-  "evaluation.eval_temperature": onlyOr(0, "not built: dev scores are of greedy answers, so that they can be repeated"),
+  "evaluation.eval_batch_size": "redundant: batches are sized to fit the memory",
+  "evaluation.eval_group_size": "not supported: where sampled answers count, eight are sampled",
+  "evaluation.eval_temperature": onlyOr(
+    0,
+    "not supported: dev scores use greedy answers, so that they can be repeated",
+  ),
   "rendering.packing": "redundant: rows share passes and do not see each other",
-  "rendering.truncation": onlyOr("drop", "not built: rows that are too long are dropped and counted"),
-  "rendering.add_special_tokens": "redundant: the chat template says which there are",
-  "rendering.batch_unit": onlyOr("examples", "not built: a batch is so many examples"),
-  "logging.log_metrics": "redundant: events tell all figures",
+  "rendering.truncation": onlyOr("drop", "not supported: rows that are too long are dropped and counted"),
+  "rendering.add_special_tokens": "redundant: the chat template determines them",
+  "rendering.batch_unit": onlyOr("examples", "not supported: the batch size counts examples"),
+  "logging.log_metrics": "redundant: the events report all figures",
 };
 
 /** Fields of reinforce phases that change nothing, and why. */
 const withoutWhenReinforcing: Record<string, Reason> = {
-  "environment.num_agents": onlyOr(1, "not built: answers are one agent's"),
+  "environment.num_agents": onlyOr(1, "not supported: a single agent answers"),
   "environment.sandbox":
-    "redundant: tools compute and search within the run, and verifiers always run apart and without network",
-  "environment.fail_fast": "redundant: an answer that cannot be judged is left out, and a fifth of them ends the run",
-  "environment.retry_on_failure": "not built: an answer that cannot be judged is left out",
-  "sampling.enable_thinking": "not built: prompts are as the chat template makes them by default",
-  "sampling.thinking_effort": "not built: prompts are as the chat template makes them by default",
-  "sampling.prompt_caching": "redundant: what prompts share is computed once",
-  "sampling.session_affinity_key": "redundant: one process samples",
-  "sampling.seed": "redundant: training.seed and the phase seed the draws",
-  "sampling.stop": "not built: an answer ends with the model's own end of a turn",
+    "redundant: tools compute and search within the run, and verifiers always run in a separate process without network access",
+  "environment.fail_fast":
+    "redundant: an answer that cannot be judged is left out, and the run ends if a fifth of them cannot",
+  "environment.retry_on_failure": "not supported: an answer that cannot be judged is left out",
+  "sampling.enable_thinking": "not supported: prompts use the chat template's defaults",
+  "sampling.thinking_effort": "not supported: prompts use the chat template's defaults",
+  "sampling.prompt_caching": "redundant: shared parts of prompts are computed once",
+  "sampling.session_affinity_key": "redundant: a single process samples",
+  "sampling.seed": "redundant: sampling is seeded by training.seed and the phase",
+  "sampling.stop": "not supported: an answer ends with the model's own end of turn",
   "advantage.gae_lambda": "redundant: only gae would use it, and no base here has a value model",
 };
 
@@ -207,7 +211,7 @@ const reinforcingFields = new Set([
 /** Fields that are read elsewhere: by the appliance, and by `limitsOf`. */
 const readElsewhere = new Set(["base_model", "loss.type", "training.steps", "training.max_steps"]);
 
-const noSuchSetting = "unknown: no such setting";
+const noSuchSetting = "unknown: there is no such setting";
 
 export interface Pinned {
   /** The recipe by which phases train. */
@@ -250,12 +254,12 @@ function pin(
     const reason = without[name]!;
     ignore(typeof reason === "string" ? reason : reason(value, path));
   } else if (Object.hasOwn(reinforcing, path[0]) || reinforcingFields.has(name)) {
-    if (!reinforces && !(path[0] === "reward" && isTarget)) ignore("redundant: no phase reinforces");
+    if (!reinforces && !(path[0] === "reward" && isTarget)) ignore("redundant: no phase uses reinforcement");
     else if (Object.hasOwn(withoutWhenReinforcing, name)) {
       const reason = withoutWhenReinforcing[name]!;
       ignore(typeof reason === "string" ? reason : reason(value, path));
     } else if (path[0] !== "reward" && reinforcing[path[0]]?.includes(path[1]) === false) ignore(noSuchSetting);
-  } else if (path[0] === "logging") ignore("not built: nothing is sent to a tracker");
+  } else if (path[0] === "logging") ignore("not supported: nothing is sent to a tracker");
   else ignore(noSuchSetting);
 }
 
@@ -263,9 +267,12 @@ function pin(
 function together(config: Config, { adapter, training }: Recipe): void {
   const { warmup_steps, warmup_ratio } = config.optimizer ?? {};
   if (warmup_steps != null && warmup_ratio != null)
-    throw invalidAt(["optimizer", "warmup_steps"], "and warmup_ratio say the same thing: give one of them");
+    throw invalidAt(["optimizer", "warmup_steps"], "sets the same thing as warmup_ratio: give only one of them");
   if (!adapter.train_attn && !adapter.train_mlp && !adapter.train_unembed)
-    throw invalidAt(["adapter", "train_attn"], "and the others of train_ are all false: nothing would be trained");
+    throw invalidAt(
+      ["adapter", "train_attn"],
+      "and the other train_ fields are all false, so nothing would be trained",
+    );
   const parts = (config.training as { gradient_accumulation?: unknown } | null | undefined)?.gradient_accumulation;
   if (parts != null && !(Number.isInteger(parts) && training.batch_size % (parts as number) === 0))
     throw invalidAt(["training", "gradient_accumulation"], `must divide training.batch_size, ${training.batch_size}`);

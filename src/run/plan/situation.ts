@@ -43,7 +43,7 @@ export function situationOf(state: PlanState): Situation {
     if (offer !== null) found.offers.push(offer);
     else if (reason !== null) found.excluded.push({ arm, reason, isForHours: false });
     else if (arm !== "scale")
-      found.excluded.push({ arm, reason: "the hours left do not pay for a phase", isForHours: true });
+      found.excluded.push({ arm, reason: "the hours left are not enough for a phase", isForHours: true });
     return offer;
   };
   // An edit comes last, so that its hours are kept for it.
@@ -66,18 +66,18 @@ const mostInVain = 2;
 
 export function reasonAgainst(state: PlanState, survey: Survey, arm: Arm): string | null {
   const { best } = survey;
-  if (isAbandoned(survey, arm)) return "abandoned: it regressed twice";
+  if (isAbandoned(survey, arm)) return "abandoned: it caused a regression twice";
   const { has_usable_direction: hasDirection, profile } = state.diagnosis;
   if (arm === "represent" && !hasDirection)
     return `there is no usable direction${profile === null ? "" : `: ${profile}`}`;
   if (arm === "reinforce" && sampledGap(state, best) < leastSampledGap)
-    return `samples are right by less than ${leastSampledGap} points more often than the greedy answer`;
+    return `sampled answers are right less than ${leastSampledGap} points more often than the greedy answer`;
   const inVain = state.history
     .slice(state.resumed_after)
     .filter((phase) => phase.arm === arm && phase.from === best.checkpoint.id);
   // Edits come from a fixed grid: a second search would find the same.
   const most = arm === "represent" ? 1 : mostInVain;
-  if (arm !== "scale" && inVain.length >= most) return "its phases from this checkpoint brought nothing better";
+  if (arm !== "scale" && inVain.length >= most) return "its phases from this checkpoint brought no improvement";
   return null;
 }
 

@@ -20,7 +20,7 @@ export const exactDefaults = { declined: "0" };
 /** `declines`: whether an answer says that it does not know. Throws UnusableReference. */
 export function exact(options: Options, declines: (answer: string) => boolean): Verify {
   const declined = atLeastZero("declined", options.declined!);
-  if (declined > 1) throw new UnusableReference("declined must be at most 1, which a right answer is paid");
+  if (declined > 1) throw new UnusableReference("declined must be at most 1, the reward of a correct answer");
   return (answer, item) => {
     const golds = goldsOf(item);
     if (golds.length === 0) return null;

@@ -52,7 +52,7 @@ export class UnusableReference extends Error {}
 export function atLeastZero(name: string, text: string): number {
   const value = Number(text);
   if (text.trim() === "" || !(value >= 0 && value < Number.POSITIVE_INFINITY))
-    throw new UnusableReference(`${name} must be a number of at least 0`);
+    throw new UnusableReference(`${name} must be a number not below 0`);
   return value;
 }
 

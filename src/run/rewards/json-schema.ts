@@ -29,7 +29,7 @@ export function jsonSchema({ schema }: Options): Verify {
 }
 
 function compiled(text: string): ValidateFunction {
-  if (text.length > longestSchema) throw new UnusableReference(`a schema has at most ${longestSchema} characters`);
+  if (text.length > longestSchema) throw new UnusableReference(`a schema may have at most ${longestSchema} characters`);
   // Ajv distinguishes compiled patterns by their text.
   const regExp = (pattern: string) => ({
     test: linearPattern(RE2JS.translateRegExp(pattern)),
@@ -52,7 +52,7 @@ function compiled(text: string): ValidateFunction {
   });
   try {
     const fits = ajv.compile(JSON.parse(text) as object);
-    if ("$async" in fits) throw new Error("$async is no keyword of JSON schema");
+    if ("$async" in fits) throw new Error("$async is not a keyword of JSON Schema");
     return fits;
   } catch (error) {
     throw new UnusableReference(`schema cannot be used: ${error instanceof Error ? error.message : String(error)}`);

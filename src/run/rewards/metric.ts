@@ -20,7 +20,8 @@ export function metricOf(config: Config): Metric {
   if (!Array.isArray(names) || !names.every((name) => typeof name === "string"))
     throw invalid(field, "must be a list of names");
   if (!names.includes("reward")) return "score";
-  if (names.includes("score")) throw invalid(field, "has score and reward: the target score is of one of them");
+  if (names.includes("score"))
+    throw invalid(field, "names both score and reward, but the target score can only measure one of them");
   return "reward";
 }
 
@@ -55,7 +56,7 @@ export function checkMetric(config: Config, questions: readonly MetricQuestion[]
     if (unjudged !== undefined)
       throw invalid(
         field,
-        `reward cannot score question ${unjudged.sample_num} of the benchmark: ${name} finds nothing in its answer to judge by`,
+        `reward cannot score question ${unjudged.sample_num} of the benchmark: ${name} finds nothing in its answer to judge`,
       );
   }
 }
@@ -75,10 +76,7 @@ function partsOf(config: Config, declines: Declines): MetricPart[] {
   const type = reward.type ?? (reward.llm_judge == null ? null : "llm_judge");
   const named = [type, reward.verifier_ref, ...Object.keys(reward.composite ?? {})];
   if (named.some((name) => /^(llm_judge|rubric|preference_model|program:)/.test(name ?? "")))
-    throw invalid(
-      field,
-      "has reward, which a target can be of where verifiers that are built in pay it, and nothing else does",
-    );
+    throw invalid(field, "names reward, but a target can only measure rewards from built-in verifiers alone");
   const none = { judges: new Map(), rubrics: new Map(), preferenceModels: new Map(), programs: null };
   return resolveReward(reward, { ...none, declines }).parts.flatMap(({ weight, scorer }) =>
     scorer.kind === "builtin"

@@ -10,18 +10,18 @@ const longestPattern = 2000;
 /** Compiles a pattern to a test. Throws UnusableReference. */
 export function linearPattern(pattern: string): (text: string) => boolean {
   if (pattern.length > longestPattern)
-    throw new UnusableReference(`a pattern has at most ${longestPattern} characters`);
+    throw new UnusableReference(`a pattern may have at most ${longestPattern} characters`);
   let compiled: RE2JS;
   try {
     compiled = RE2JS.compile(pattern);
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
-    throw new UnusableReference(
-      `${reason}; patterns are those of RE2, which has no backreferences and no looking around`,
-    );
+    throw new UnusableReference(`${reason}; patterns use RE2 syntax, which has no backreferences and no lookaround`);
   }
   if (compiled.programSize() > mostInstructions)
-    throw new UnusableReference(`a pattern compiles to at most ${mostInstructions} instructions: repeat fewer times`);
+    throw new UnusableReference(
+      `a pattern may compile to at most ${mostInstructions} instructions: use fewer repetitions`,
+    );
   return (text) => compiled.test(text);
 }
 

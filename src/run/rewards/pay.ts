@@ -110,8 +110,8 @@ async function scoresOf(
   const unknown = unknownIn(scores);
   if (unknown > 0 && unknown >= mostUnknown * answers.length) {
     const called = scorer.kind === "program" ? `program:${scorer.program}` : name;
-    const why = problems[0] === undefined ? "" : `; the first: ${problems[0]}`;
-    throw new Failure("run_failed", `${called} left ${unknown} of ${answers.length} rewards unknown${why}`);
+    const why = problems[0] === undefined ? "" : `; the first problem: ${problems[0]}`;
+    throw new Failure("run_failed", `${called} could not give ${unknown} of ${answers.length} rewards${why}`);
   }
   return scores;
 }

@@ -110,14 +110,14 @@ function partsOf(block: RewardBlock, means: Means): RewardPart[] {
   if (given.length === 0) throw refused("composite", "needs a weight for each part");
   const wrong = given.find(([, weight]) => !(weight > 0 && weight <= largestWeight));
   if (wrong !== undefined)
-    throw refused("composite", `the weight of ${wrong[0]} must be a number above 0, at most ${largestWeight}`);
+    throw refused("composite", `the weight of ${wrong[0]} must be a number above 0 and at most ${largestWeight}`);
   const total = given.reduce((sum, [, weight]) => sum + weight, 0);
   return given.map(([name, weight]) => {
     const isType = (judgedTypes as readonly string[]).includes(name);
     if (!isType && !/^(?:builtin|program):/.test(name))
       throw refused(
         "composite",
-        `no part is called ${name}: use ${judgedTypes.join(", ")}, builtin:NAME or program:NAME`,
+        `${name} is not a known part: use ${judgedTypes.join(", ")}, builtin:NAME or program:NAME`,
       );
     const scorer = isType ? scorerOf(name as JudgedType, block, means) : verifierOf("composite", name, means);
     return { name, weight: weight / total, scorer };
@@ -127,7 +127,7 @@ function partsOf(block: RewardBlock, means: Means): RewardPart[] {
 function scorerOf(type: JudgedType, block: RewardBlock, means: Means): Scorer {
   if (type === "verifier") {
     if ((block.verifier_ref ?? null) === null)
-      throw refused("verifier_ref", "names the verifier, such as builtin:exact");
+      throw refused("verifier_ref", "must name the verifier, for example builtin:exact");
     return verifierOf("verifier_ref", block.verifier_ref!, means);
   }
   if (type === "llm_judge") {
@@ -141,14 +141,14 @@ function scorerOf(type: JudgedType, block: RewardBlock, means: Means): Scorer {
     return { kind: type, judge, rubric, ...errorOf(judge, means) };
   }
   const model = block.preference_model_ref ?? null;
-  if (model === null) throw refused("preference_model_ref", "names the installed model that scores answers");
+  if (model === null) throw refused("preference_model_ref", "must name the installed model that scores answers");
   if (!means.preferenceModels.has(model))
     throw refused("preference_model_ref", unknownName(model, means.preferenceModels));
   return { kind: type, model };
 }
 
 function unknownName(name: string, known: ReadonlyMap<string, unknown>): string {
-  return `there is no ${name}; ${known.size === 0 ? "none is installed" : `known are ${[...known.keys()].join(", ")}`}`;
+  return `${name} does not exist; ${known.size === 0 ? "none is installed" : `known are ${[...known.keys()].join(", ")}`}`;
 }
 
 function verifierOf(field: string, reference: string, { programs }: Means): Scorer {
@@ -162,11 +162,11 @@ function verifierOf(field: string, reference: string, { programs }: Means): Scor
   }
   if (parsed.kind === "builtin") return parsed;
   if (programs === null)
-    throw refused(field, `${at}no folder of programs is set: PLUMBLINE_VERIFIERS names the folder`);
+    throw refused(field, `${at}no folder of programs is set: set PLUMBLINE_VERIFIERS to the folder`);
   if (!programs.names.includes(parsed.program))
     throw refused(
       field,
-      `${at}the folder of verifiers has no executable file ${parsed.program}; it has ${programs.names.join(", ") || "none"}`,
+      `${at}the verifiers' folder has no executable file ${parsed.program}; it has ${programs.names.join(", ") || "none"}`,
     );
   if (programs.refusal !== null) throw refused(field, `${at}${programs.refusal}`);
   return parsed;
@@ -189,13 +189,13 @@ function judgeOf({ llm_judge }: RewardBlock, { judges }: Means): string {
   const field = "llm_judge.judge_model";
   const named = llm_judge?.judge_model ?? (judges.size === 1 ? [...judges.keys()][0]! : null);
   if (named === null) throw refused(field, judges.size === 0 ? "no judge is installed" : unnamed(judges));
-  if (typeof named !== "string") throw refused(field, "must be the name of a model");
+  if (typeof named !== "string") throw refused(field, "must be a model's name");
   const judge = judges.get(named);
   if (judge === undefined) throw refused(field, unknownName(named, judges));
   if (!isTelling(judge))
     throw refused(
       field,
-      `${named} does not tell good answers from bad: sensitivity ${judge.sensitivity} and specificity ${judge.specificity} must add up to more than 1`,
+      `${named} cannot tell good answers from bad ones: sensitivity ${judge.sensitivity} and specificity ${judge.specificity} must add up to more than 1`,
     );
   return named;
 }
@@ -212,7 +212,7 @@ export function criteriaOf({ llm_judge }: RewardBlock): string[] {
   if (criteria.length === 0 || criteria.length > mostCriteria || !criteria.every(isText))
     throw refused(
       "llm_judge.criteria",
-      `must be a text, or a list of 1 to ${mostCriteria}, each answered by yes or no`,
+      `must be a string, or a list of 1 to ${mostCriteria} criteria, each a yes-or-no question`,
     );
   return criteria;
 }
@@ -221,9 +221,9 @@ export function criteriaOf({ llm_judge }: RewardBlock): string[] {
 function clipOf(clip: readonly number[] | null): RewardPlan["clip"] {
   if (clip === null) return null;
   const [low, high] = clip;
-  if (clip.length !== 2 || !(low! < high!)) throw refused("clip", "must be two numbers, the lower first");
+  if (clip.length !== 2 || !(low! < high!)) throw refused("clip", "must be two numbers, the lower one first");
   if (low! >= 1 || high! <= 0)
-    throw refused("clip", "leaves no difference between answers: rewards lie within 0 and 1 before they are clipped");
+    throw refused("clip", "leaves no difference between answers: before clipping, rewards lie between 0 and 1");
   return { low: low!, high: high! };
 }
 
@@ -248,6 +248,6 @@ function warningsOf(block: RewardBlock, type: RewardPlan["type"], parts: readonl
   ];
   return [
     ...idle.map((field) => `reward.${field} is not used by the type ${type}`),
-    ...unknown.map((field) => `reward.${field} is not known here and has no effect`),
+    ...unknown.map((field) => `reward.${field} is not a known setting and has no effect`),
   ];
 }

@@ -60,7 +60,7 @@ async function refusalHere(): Promise<string | null> {
     limits,
   ).catch((error: Error) => ({ code: null, stderr: error.message }));
   if (tried.code === 0) return null;
-  return `programs are run without network only, and no namespace for that can be made here (${tried.stderr.trim()})`;
+  return `programs are only run without network access, and this machine cannot create the namespace for that (${tried.stderr.trim()})`;
 }
 
 export interface Judged {
@@ -90,11 +90,13 @@ export async function judgeByProgram(
   const unknown = (problem: string): Judged => ({ reward: null, problem });
   if (ended instanceof Error) return unknown(ended.message);
   if (ended.timedOut) return unknown("it took too long");
-  if (ended.tooLarge) return unknown("it wrote too much");
+  if (ended.tooLarge) return unknown("it wrote too much output");
   if (ended.code !== 0)
     return unknown(`it ended with ${ended.code ?? ended.signal}: ${ended.stderr.trim().slice(-300)}`);
   const reward = rewardIn(ended.stdout);
-  return reward === undefined ? unknown('it did not write one line {"reward": …}') : { reward, problem: null };
+  return reward === undefined
+    ? unknown('it did not print exactly one line of the form {"reward": …}')
+    : { reward, problem: null };
 }
 
 /** The reward in the output; undefined where the line does not follow the protocol. */

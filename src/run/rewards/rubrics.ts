@@ -29,12 +29,12 @@ export function rubricOf(
 ): { document: SnapshotDocument; criteria: Criterion[] } {
   const [document, ...others] = documents.filter((one) => isNamed(one, ref));
   if (document === undefined)
-    throw refused(`names no document of the project; there are ${documents.map(({ name }) => name).join(", ")}`);
+    throw refused(`must name a document of the project: ${documents.map(({ name }) => name).join(", ")}`);
   if (others.length > 0)
-    throw refused(`names several documents: ${[document, ...others].map(({ name }) => name).join(", ")}`);
+    throw refused(`matches several documents: ${[document, ...others].map(({ name }) => name).join(", ")}`);
   const criteria = document.media_type === "text/csv" ? inTable(document) : inLists(document);
   if (criteria.length === 0 || criteria.length > mostCriteria)
-    throw refused(`${document.name} has ${criteria.length} criteria, and 1 to ${mostCriteria} make a rubric`);
+    throw refused(`${document.name} has ${criteria.length} criteria; a rubric needs 1 to ${mostCriteria}`);
   return { document, criteria };
 }
 
@@ -50,11 +50,11 @@ function inTable({ name, text }: SnapshotDocument): Criterion[] {
     });
   } catch (error) {
     if (!(error instanceof CsvError)) throw error;
-    throw refused(`${name} is not readable as CSV: ${error.message}`);
+    throw refused(`${name} cannot be read as CSV: ${error.message}`);
   }
   return records.map(({ criterion = "", level = "" }, at) => {
     if (criterion === "")
-      throw refused(`row ${at + 1} of ${name} has no criterion: a rubric has the columns criterion and level`);
+      throw refused(`row ${at + 1} of ${name} has no criterion: a rubric needs the columns criterion and level`);
     return { text: criterion, level: levelOf(level, `row ${at + 1} of ${name}`) };
   });
 }

@@ -43,18 +43,21 @@ export function parseVerifier(reference: string): VerifierReference {
   const [, kind, name, query] = /^(builtin|program):([^?]*)(?:\?(.*))?$/su.exec(reference) ?? [];
   if (kind === undefined)
     throw new UnusableReference(
-      `must be builtin:NAME or program:NAME; built in are ${Object.keys(builtins).join(", ")}`,
+      `must be builtin:NAME or program:NAME; the built-in names are ${Object.keys(builtins).join(", ")}`,
     );
   if (kind === "program") {
-    if (query !== undefined) throw new UnusableReference("a program takes no options");
+    if (query !== undefined) throw new UnusableReference("a program accepts no options");
     return { kind, program: name! };
   }
   const builtin = Object.hasOwn(builtins, name!) ? builtins[name!]! : null;
   if (builtin === null)
-    throw new UnusableReference(`no verifier ${name} is built in; known are ${Object.keys(builtins).join(", ")}`);
+    throw new UnusableReference(
+      `${name} is not a built-in verifier; the built-in ones are ${Object.keys(builtins).join(", ")}`,
+    );
   const options = { ...builtin.defaults, ...givenOptions(query ?? "", name!, builtin) };
   const missing = builtin.needs.find((option) => !Object.hasOwn(options, option));
-  if (missing !== undefined) throw new UnusableReference(`${name} needs its ${missing}: builtin:${name}?${missing}=…`);
+  if (missing !== undefined)
+    throw new UnusableReference(`${name} needs the option ${missing}: builtin:${name}?${missing}=…`);
   builtin.make(options, () => false);
   return { kind: "builtin", verifier: name!, options };
 }
@@ -66,13 +69,15 @@ function givenOptions(query: string, name: string, { defaults, needs }: Builtin)
     const [, key, value] = /^([^=]*)=(.*)$/su.exec(pair) ?? [];
     if (key === undefined || !known.includes(key))
       throw new UnusableReference(
-        `${name} takes ${known.length === 0 ? "no options" : `the options ${known.join(", ")}`}, not ${pair.slice(0, 40)}`,
+        `${name} accepts ${known.length === 0 ? "no options" : `the options ${known.join(", ")}`}, not ${pair.slice(0, 40)}`,
       );
     if (Object.hasOwn(options, key)) throw new UnusableReference(`${key} is given twice`);
     try {
       options[key] = decodeURIComponent(value!);
     } catch {
-      throw new UnusableReference(`the value of ${key} has a % that encodes nothing: write % as %25, & as %26`);
+      throw new UnusableReference(
+        `the value of ${key} has a % that is not a valid escape: write % as %25 and & as %26`,
+      );
     }
   }
   return options;

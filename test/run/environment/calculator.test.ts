@@ -50,9 +50,9 @@ test("what is no arithmetic is refused with what is wrong", () => {
     ["(2 + 3", /bracket/],
     ["2 3", /3 is out of place/],
     [")", /\) is out of place/],
-    ["1/0", /divided by 0/],
-    ["9^999", /no number/],
-    ["process.exit()", /"process\.ex" is no arithmetic/],
+    ["1/0", /division by 0/],
+    ["9^999", /not a number/],
+    ["process.exit()", /"process\.ex" is not arithmetic/],
     ["1".repeat(201), /200 characters/],
   ];
   for (const [expression, message] of refused)

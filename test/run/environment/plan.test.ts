@@ -25,7 +25,7 @@ test("what changes nothing is told with its reason", () => {
   assert.deepEqual(ignored({ type: "multi_agent" }), ["environment.type"]);
   assert.deepEqual(ignored({ type: "multi_turn", max_turns: 3, tools: ["search"] }), []);
   for (const { reason } of resolveEnvironment({ type: "multi_agent", max_turns: 2 }).ignored)
-    assert.match(reason, /^(redundant|not built): ./);
+    assert.match(reason, /^(redundant|not supported): ./);
   assert.equal(resolveEnvironment({ type: "tool_use" }).warnings.length, 1);
 });
 

@@ -58,9 +58,9 @@ test("what changes nothing is told", () => {
 
 test("a value that cannot be followed fails with its field's name", () => {
   const cases: [Partial<AutoAlignRequest>, RegExp][] = [
-    [{ method: "magic" }, /^method: "magic" is none of/],
+    [{ method: "magic" }, /^method: "magic" is not one of/],
     [{ method: "scale", sequencing: ["supervised"] }, /^sequencing: supervised is excluded by method/],
-    [{ sequencing: ["supervised", "sft"] }, /^sequencing: "sft" is none of/],
+    [{ sequencing: ["supervised", "sft"] }, /^sequencing: "sft" is not one of/],
     [{ representations: "none", sequencing: ["represent"] }, /^sequencing: represent is excluded/],
     [{ representations: "some" }, /^representations: must be one of/],
     [

@@ -120,7 +120,7 @@ test("a field that changes nothing is told with its reason", () => {
     assert.deepEqual(recipe, standard, name);
     assert.equal(ignored.length, 1, name);
     assert.equal(ignored[0]!.field, name);
-    assert.match(ignored[0]!.reason, /^(redundant|not built): ./, name);
+    assert.match(ignored[0]!.reason, /^(redundant|not supported): ./, name);
   }
 });
 
@@ -137,7 +137,7 @@ test("fields of reinforcement are redundant where no phase reinforces, and told 
   for (const [name, value] of reinforcing) {
     assert.deepEqual(
       pin(configOf(name, value)).ignored,
-      [{ field: name, reason: "redundant: no phase reinforces" }],
+      [{ field: name, reason: "redundant: no phase uses reinforcement" }],
       name,
     );
     const told = pin(configOf(name, value), true).ignored;
@@ -146,7 +146,7 @@ test("fields of reinforcement are redundant where no phase reinforces, and told 
       unread.has(name) ? [name] : [],
       name,
     );
-    for (const { reason } of told) assert.match(reason, /^(redundant|not built): ./, name);
+    for (const { reason } of told) assert.match(reason, /^(redundant|not supported): ./, name);
   }
 });
 
@@ -187,7 +187,7 @@ test("a value that cannot be followed fails with its field's name", () => {
     [{ optimizer: { type: "muon" } }, /^config\.optimizer\.type: must be one of adamw, adam$/],
     [{ optimizer: { warmup_steps: 3, warmup_ratio: 0.1 } }, /^config\.optimizer\.warmup_steps: /],
     [{ adapter: { rank: 0 } }, /^config\.adapter\.rank: must be a whole number from 1 to 256$/],
-    [{ adapter: { mode: "full" } }, /^config\.adapter\.mode: full is not built/],
+    [{ adapter: { mode: "full" } }, /^config\.adapter\.mode: full is not supported/],
     [{ adapter: { train_attn: false, train_mlp: false } }, /^config\.adapter\.train_attn: .*nothing would be trained/],
     [
       { training: { batch_size: 8, gradient_accumulation: 3 } },
@@ -196,7 +196,7 @@ test("a value that cannot be followed fails with its field's name", () => {
     [{ checkpointing: { save_every_steps: 0 } }, /^config\.checkpointing\.save_every_steps: /],
     [{ evaluation: { metrics: "reward" } }, /^config\.evaluation\.metrics: must be a list of names$/],
     [{ evaluation: { metrics: ["score", "reward"] } }, /^config\.evaluation\.metrics: .*one of them$/],
-    [{ dataset: { split: ["train"] } }, /^config\.dataset\.split: must be a text$/],
+    [{ dataset: { split: ["train"] } }, /^config\.dataset\.split: must be a non-empty string$/],
     [{ dataset: { prompt_field: " " } }, /^config\.dataset\.prompt_field: /],
     [{ dataset: { synthetic: { enabled: "yes" } } }, /^config\.dataset\.synthetic\.enabled: /],
   ];

@@ -70,7 +70,7 @@ test("dev that falls is rolled back without a repair", () => {
   const phase = phaseOf(decision);
   assert.equal(phase.from, "c1");
   assert.equal(phase.repairs, null);
-  assert.match(decision.card.because, /goes back to c1/);
+  assert.match(decision.card.because, /returns to c1/);
 });
 
 test("a pinned learning rate is not halved", () => {

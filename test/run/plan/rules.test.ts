@@ -50,7 +50,7 @@ test("the hours of an edit are kept for it, and it comes last", () => {
   const decision = nextDecision(stateOf({ max_compute_hours: 3 }, { kinds, hasUsableDirection: true }));
   const phase = phaseOf(decision);
   assert.notEqual(phase.arm, "represent");
-  assert.match(decision.card.because, /Hours are kept for an edit/);
+  assert.match(decision.card.because, /Some hours are reserved for an edit/);
   const spent = stateOf({ max_compute_hours: 1.3 }, { kinds, hasUsableDirection: true });
   assert.equal(phaseOf(nextDecision(spent)).arm, "represent");
 });
@@ -179,7 +179,7 @@ test("a miss goes on; three looks are at three thirds and three checkpoints, and
     const decision = nextDecision(state);
     if (decision.next.kind === "end") {
       assert.equal(decision.next.status, "PAUSED");
-      assert.match(decision.card.because, /3 sealed looks/);
+      assert.match(decision.card.because, /3 looks at the sealed/);
       assert.ok(decision.next.help.some(({ kind }) => kind === "larger_benchmark"));
       assert.equal(seen.length, 3);
       assert.equal(new Set(seen.map((look) => look.split(" ")[0])).size, 3);
@@ -271,13 +271,13 @@ test("a pause that is ended by hand is followed by another phase where one bids,
   assert.equal(phaseOf(nextDecision({ ...ended, resumed_after: 1 })).arm, "supervised");
 });
 
-test("an arm whose two phases from a checkpoint brought nothing better waits until another one is best", () => {
+test("an arm whose two phases from a checkpoint brought no improvement waits until another one is best", () => {
   let state = stateOf();
   const vain = { lost: range(0, 3) };
   for (let phases = 0; phases < 2; phases++)
     state = afterPhase(state, planned(state, { arm: "supervised", from: "base", steps: 100 }), vain);
   const reasons = nextDecision(state).card.excluded;
-  assert.match(reasons.find(({ arm }) => arm === "supervised")!.reason, /brought nothing better/);
+  assert.match(reasons.find(({ arm }) => arm === "supervised")!.reason, /brought no improvement/);
   // A pause that was ended by hand gives it another chance.
   assert.ok(nextDecision({ ...state, resumed_after: 2 }).card.bids.some(({ arm }) => arm === "supervised"));
   const better = planned(state, { arm: "reinforce", from: "base", steps: 100 });
@@ -288,12 +288,12 @@ test("an arm whose two phases from a checkpoint brought nothing better waits unt
 test("an edit is looked for once from a checkpoint, and the card says what came of it", () => {
   const kinds = { ...usualKinds, knowledge: 0, elicitation: 0, format: 65 };
   const state = stateOf({}, { kinds, hasUsableDirection: true });
-  const told = "no usable direction: none of 12 edits gains more on dev than its divergence from the base costs";
+  const told = "no usable direction: none of 12 edits gains more on dev than it costs in divergence from the base";
   const after = afterPhase(state, planned(state, { arm: "represent", from: "base", steps: 12 }), {});
   const history = after.history.map((phase) => ({ ...phase, outcome: { is_kept: false, told } }));
   const { card } = nextDecision({ ...after, history });
-  assert.match(card.because, /^represent ends: no usable direction: none of 12 edits gains more/);
-  assert.match(card.excluded.find(({ arm }) => arm === "represent")!.reason, /brought nothing better/);
+  assert.match(card.because, /^represent ended: no usable direction: none of 12 edits gains more/);
+  assert.match(card.excluded.find(({ arm }) => arm === "represent")!.reason, /brought no improvement/);
 });
 
 test("training after an edit is expected to take most of it away", () => {
@@ -338,5 +338,5 @@ test("hours without end are not spent once three looks have missed", () => {
   const looks = [0, 1, 2].map((third) => ({ checkpoint: "base", third, scores: [0], clusters: ["s"] }));
   const decision = nextDecision({ ...state, looks });
   assert.equal(endOf(decision).status, "PAUSED");
-  assert.match(decision.card.because, /3 sealed looks/);
+  assert.match(decision.card.because, /3 looks at the sealed/);
 });

@@ -56,10 +56,10 @@ test("without a reward block an answer must be the reference", () => {
 
 test("what cannot be scored the same at every look, or at all, is refused with the field", () => {
   const refused: [Config, RegExp][] = [
-    [ofReward({ type: "llm_judge", llm_judge: { criteria: ["It is right."] } }), /built in/],
-    [ofReward({ llm_judge: { criteria: ["It is right."] } }), /built in/],
-    [ofReward({ type: "verifier", verifier_ref: "program:units" }), /built in/],
-    [ofReward({ composite: { "builtin:exact": 1, rubric: 1 } }), /built in/],
+    [ofReward({ type: "llm_judge", llm_judge: { criteria: ["It is right."] } }), /built-in/],
+    [ofReward({ llm_judge: { criteria: ["It is right."] } }), /built-in/],
+    [ofReward({ type: "verifier", verifier_ref: "program:units" }), /built-in/],
+    [ofReward({ composite: { "builtin:exact": 1, rubric: 1 } }), /built-in/],
   ];
   for (const [config, words] of refused)
     assert.throws(

@@ -161,7 +161,7 @@ test("a fifth of unread verdicts ends the run, less does not", async () => {
   assert.deepEqual(rewards, [1, 1, 1, 1, 1, null]);
   await assert.rejects(
     pay(block, sampled(["a", "a", "a", "a", "?"])),
-    (error: Failure) => error.code === "run_failed" && /llm_judge left 1 of 5 rewards unknown/.test(error.message),
+    (error: Failure) => error.code === "run_failed" && /llm_judge could not give 1 of 5 rewards/.test(error.message),
   );
 });
 
@@ -175,7 +175,7 @@ test("a judge that does not answer leaves the reward unknown, and says why where
   const block = { type: "llm_judge", llm_judge: { criteria: "a" } };
   const paid = await pay(block, sampled(["a", "a", "a", "a", "a", "?"]), at);
   assert.deepEqual([paid.rewards.at(-1), paid.unknown], [null, 1]);
-  await assert.rejects(pay(block, sampled(["a", "?"]), at), /left 1 of 2 rewards unknown.*the model is not deployed/);
+  await assert.rejects(pay(block, sampled(["a", "?"]), at), /could not give 1 of 2 rewards.*the model is not deployed/);
 });
 
 test("a program's failures are counted, and named with its first words where they are too many", async (t) => {
@@ -190,7 +190,10 @@ test("a program's failures are counted, and named with its first words where the
   const block = { verifier_ref: "program:units" };
   const paid = await pay(block, sampled(["1", "2", "3", "4", "5", "bad"]), at);
   assert.deepEqual([paid.rewards, paid.unknown], [[0.5, 0.5, 0.5, 0.5, 0.5, null], 1]);
-  await assert.rejects(pay(block, sampled(["1", "2", "3", "4", "bad"]), at), /program:units left 1 of 5.*no table/);
+  await assert.rejects(
+    pay(block, sampled(["1", "2", "3", "4", "bad"]), at),
+    /program:units could not give 1 of 5.*no table/,
+  );
 });
 
 test("after a failure nobody is asked any more, and an abort is the signal's reason", async () => {

@@ -94,7 +94,7 @@ test("a program has neither our environment nor the network", options, async () 
 
 test("a program that takes too much of time, memory or output is ended, with its children", options, async () => {
   script("flood", "cat >/dev/null; yes");
-  assert.deepEqual(await judge("flood"), { reward: null, problem: "it wrote too much" });
+  assert.deepEqual(await judge("flood"), { reward: null, problem: "it wrote too much output" });
   node(
     "hungry.js",
     replying(

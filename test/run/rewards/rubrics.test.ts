@@ -58,7 +58,7 @@ test("a cell of a data set is a JSON list of criteria", () => {
 test("what is no rubric is refused with the field", () => {
   const csv = (text: string) => documentOf(text, "text/csv", "support.csv");
   const refused: [SnapshotDocument[], string, RegExp][] = [
-    [[notes], "support", /names no document of the project; there are notes\.md/],
+    [[notes], "support", /must name a document of the project: notes\.md/],
     [
       [table, documentOf("- a\n", "text/plain", "support.txt")],
       "support",
@@ -67,7 +67,7 @@ test("what is no rubric is refused with the field", () => {
     [[documentOf("Nothing here.\n", "text/plain", "support.txt")], "support", /has 0 criteria/],
     [[csv("statement\nIs polite\n")], "support", /row 1 of support\.csv has no criterion/],
     [[csv("criterion,level\nIs polite,very\n")], "support", /row 1 of support\.csv: the level must be one of/],
-    [[csv("criterion,level\nIs, polite,optional\n")], "support", /not readable as CSV/],
+    [[csv("criterion,level\nIs, polite,optional\n")], "support", /cannot be read as CSV/],
   ];
   for (const [documents, ref, message] of refused)
     assert.throws(

@@ -111,7 +111,7 @@ test("regex: what RE2 has not is refused before any answer is read", () => {
     "a".repeat(2001),
   ])
     assert.throws(() => parseVerifier(`builtin:regex?pattern=${pattern}`), /RE2|at most/, pattern);
-  assert.throws(() => parseVerifier("builtin:regex"), /needs its pattern/);
+  assert.throws(() => parseVerifier("builtin:regex"), /needs the option pattern/);
 });
 
 const invoice = {
@@ -278,13 +278,13 @@ test("100 kB of anything are judged in a moment, within 0 and 1", () => {
 test("a reference that is not understood is refused, and says what is known", () => {
   const refusals: [string, RegExp][] = [
     ["exact", /builtin:NAME or program:NAME.*exact, numeric, choice, regex, json_schema, citation, refusal/],
-    ["builtin:fuzzy", /known are exact, numeric/],
-    ["builtin:constructor", /known are/],
+    ["builtin:fuzzy", /built-in ones are exact, numeric/],
+    ["builtin:constructor", /built-in ones are/],
     ["builtin:exact?x=1", /the options declined, not x=1/],
     ["builtin:choice?x=1", /no options/],
     ["builtin:numeric?tol=1", /tolerance, relative, read, decimal/],
-    ["builtin:numeric?tolerance=-1", /at least 0/],
-    ["builtin:numeric?tolerance=x", /at least 0/],
+    ["builtin:numeric?tolerance=-1", /not below 0/],
+    ["builtin:numeric?tolerance=x", /not below 0/],
     ["builtin:numeric?read=first", /last, only/],
     ["builtin:numeric?tolerance=1&tolerance=2", /twice/],
     ["builtin:regex?pattern=5%", /%25/],

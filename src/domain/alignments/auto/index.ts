@@ -101,7 +101,10 @@ export function createAutoAligns(parts: AutoAlignsParts): AutoAligns {
   function refuseOther(projectId: string): void {
     const other = sql.live.get(projectId);
     if (other !== undefined)
-      throw new Failure("conflict", `The project's auto-align ${other.id} is ${other.status}: stop it, or wait for it`);
+      throw new Failure(
+        "conflict",
+        `The project's auto-align ${other.id} is ${other.status}: stop it, or wait until it ends`,
+      );
   }
 
   /** Inserts the hidden alignment row and its job, in the caller's transaction. */
@@ -134,7 +137,7 @@ export function createAutoAligns(parts: AutoAlignsParts): AutoAligns {
       const id = newId("auto_align");
       record(id, input, project);
       also(id);
-      return keep(input, id, "The request is recorded and not carried out here; read it under this id");
+      return keep(input, id, "The request is recorded but not executed on this appliance; read it under this id");
     });
   }
 
@@ -168,7 +171,7 @@ export function createAutoAligns(parts: AutoAlignsParts): AutoAligns {
         record(id, input, project);
         enqueue(id, project, planned);
         extra.also(id);
-        return keep(input, id, "The auto-align is queued; read how it goes under this id");
+        return keep(input, id, "The auto-align is queued; follow its progress under this id");
       });
       isKept = true;
       parts.wake();
@@ -197,9 +200,9 @@ export function createAutoAligns(parts: AutoAlignsParts): AutoAligns {
 
   function resume({ id, status }: AutoAlignRow): Accepted {
     if (status !== "PAUSED")
-      throw new Failure("conflict", `The auto-align is ${status}: only one that is PAUSED resumes`);
+      throw new Failure("conflict", `The auto-align is ${status}: only a PAUSED one can be resumed`);
     goOn(id, () => sql.resume.run({ id }));
-    return acceptedAs(sql.byId.get(id)!, "The auto-align goes on");
+    return acceptedAs(sql.byId.get(id)!, "The auto-align continues");
   }
 
   /** Continues a paused auto-align with a new job. */
@@ -218,7 +221,7 @@ export function createAutoAligns(parts: AutoAlignsParts): AutoAligns {
 
   async function stop(row: AutoAlignRow): Promise<Accepted> {
     const { id, status, stopping, job_state } = row;
-    if (hasEnded(status)) throw new Failure("conflict", `The auto-align has ended: it is ${status}`);
+    if (hasEnded(status)) throw new Failure("conflict", `The auto-align has already ended: it is ${status}`);
     if (stopping === 1) throw new Failure("conflict", "The auto-align is already stopping");
     const isUnplanned = status === "RECORDED" || status === "PLANNING";
     if (isUnplanned && (job_state === null || job_state === "queued"))
@@ -233,7 +236,7 @@ export function createAutoAligns(parts: AutoAlignsParts): AutoAligns {
       now,
       now.status === "STOPPED"
         ? "Stopped before its first decision"
-        : "No further phase begins; the best so far is packaged",
+        : "No further phase starts; the best checkpoint so far is packaged",
     );
   }
 
@@ -267,7 +270,7 @@ export function createAutoAligns(parts: AutoAlignsParts): AutoAligns {
         const { id, alignment_id } = ownedOne(input, caller);
         const { lastEventId, signal } = input;
         const known = /^(\d{1,15})\.(\d{1,15})$/.exec(lastEventId ?? "0.0");
-        if (known === null) throw invalid(["header", "last-event-id"], "is no event's id", "int_parsing");
+        if (known === null) throw invalid(["header", "last-event-id"], "is not the id of an event", "int_parsing");
         const source = {
           path: join(runs, id, "events.jsonl"),
           /** Also true for an auto-align that was only recorded. */
@@ -286,7 +289,7 @@ export function createAutoAligns(parts: AutoAlignsParts): AutoAligns {
     refuseLive(alignmentId) {
       const row = sql.live.get(alignmentId);
       if (row !== undefined)
-        throw new Failure("under_way", `Its auto-align ${row.id} is ${row.status}: stop it, and wait for its end`);
+        throw new Failure("under_way", `Its auto-align ${row.id} is ${row.status}: stop it, and wait until it ends`);
     },
   };
 }

@@ -57,7 +57,7 @@ export async function carryOutLook(
 ): Promise<number> {
   const { folder, told } = look;
   const number = told.look;
-  if (number === null) throw new Failure("run_crashed", "The run asks for a look, and does not say at which third");
+  if (number === null) throw new Failure("run_crashed", "The run asked for a look without saying at which third");
   if ((await readScores(folder, number)) === null) {
     const scores = await scoresOf(parts, look, number, signal);
     const write = (): Promise<void> =>
@@ -72,7 +72,7 @@ export async function carryOutLook(
 async function scoresOf(parts: LookParts, look: Look, number: number, signal: AbortSignal): Promise<LookScores> {
   const { autoAlignId, benchmarkId, told } = look;
   const third = thirdsOf(parts.sealedOf(benchmarkId))?.[number];
-  if (third === undefined) throw new Failure("auto_align_unmeasurable", "The benchmark has no three thirds any more");
+  if (third === undefined) throw new Failure("auto_align_unmeasurable", "The benchmark no longer has three thirds");
   const { auto_align: auto } = await readRequest(look.folder);
   const asked = {
     config: (auto!.request as AutoAlignRequest).config,
@@ -104,6 +104,6 @@ function refOf({ autoAlignId, folder, base, told: { checkpoint } }: Look): Model
   if (checkpoint === "base") return ref;
   const path = join(folder, "plan", checkpoint, "adapter.gguf");
   if (!/^phase-[1-9]\d{0,5}$/.test(checkpoint) || !existsSync(path))
-    throw new Failure("run_crashed", `The run asks for a look at ${JSON.stringify(checkpoint)}, which has no adapter`);
+    throw new Failure("run_crashed", `The run asked for a look at ${JSON.stringify(checkpoint)}, which has no adapter`);
   return { ...ref, adapter: { id: `${autoAlignId}.${checkpoint}`, path } };
 }

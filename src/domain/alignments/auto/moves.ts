@@ -71,7 +71,7 @@ export function createMoves({
       endedAt: hasEnded(to) ? at : null,
       at,
     });
-    if (changes !== 1) throw new Error(`auto-align ${id} moved under its own transaction`);
+    if (changes !== 1) throw new Error(`auto-align ${id} changed during its own transaction`);
     if (phase !== null) sql.enterPhase.run({ id, phase, at });
     tell(row, to, phase);
   }

@@ -74,19 +74,19 @@ export async function planOf(
   const benchmarkId = body.benchmark_id ?? project.benchmark_id;
   const benchmark = benchmarkId === null ? null : parts.findBenchmark(caller.userId, benchmarkId);
   if (benchmark === null)
-    throw new Failure("auto_align_unmeasurable", "Neither the request nor the project names a benchmark that there is");
+    throw new Failure("auto_align_unmeasurable", "Neither the request nor the project names an existing benchmark");
   const sealed = parts.sealedOf(benchmark.id);
   const thirds = thirdsOf(sealed);
   if (thirds === null) {
     const facts = new Set(sealed.map(({ cluster }) => cluster)).size;
     throw new Failure(
       "auto_align_unmeasurable",
-      `The benchmark's ${sealed.length} sealed questions are about ${facts} facts, and looks need ${thirdsCount} at least`,
+      `The benchmark's ${sealed.length} sealed questions are about ${facts} facts; looks need at least ${thirdsCount}`,
     );
   }
   const dev = parts.devOf(benchmark);
   if (dev.items.length === 0)
-    throw new Failure("auto_align_unmeasurable", "The benchmark has no dev questions to plan by");
+    throw new Failure("auto_align_unmeasurable", "The benchmark has no dev questions to plan with");
   const { config: _, ...request } = body;
   const config = JSON.parse(raw.config ?? "null") as AutoAlignRequest["config"];
   await parts.checkMetric(config, benchmark.id);

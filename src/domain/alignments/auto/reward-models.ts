@@ -27,7 +27,7 @@ export function foundRewardModels(
   const idOf = (name: string, kind: string, what: string, field: string[]): string => {
     const found = describeModel(userId, name);
     if (found === null) throw invalid(field, `there is no model ${name} here`);
-    if (found.kind !== kind) throw invalid(field, `${name} is no ${what}: its kind is ${found.kind}`);
+    if (found.kind !== kind) throw invalid(field, `${name} is not a ${what}: its kind is ${found.kind}`);
     return found.modelId;
   };
   if (judge === null && preferenceModel === null) return null;

@@ -37,6 +37,6 @@ export function wayTo(from: AutoAlignStatus, to: AutoAlignStatus): AutoAlignStat
   const next = ({ RECORDED: "PLANNING", PLANNING: "RUNNING" } as Partial<Record<AutoAlignStatus, AutoAlignStatus>>)[
     from
   ];
-  if (next === undefined) throw new Error(`auto-align: ${from} → ${to} is no legal move`);
+  if (next === undefined) throw new Error(`auto-align: the transition ${from} → ${to} is not allowed`);
   return [next, ...wayTo(next, to)];
 }

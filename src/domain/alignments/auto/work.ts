@@ -122,8 +122,7 @@ export function createAutoAlignWork(parts: {
     },
     completed(claim, told, also) {
       const status = final[told.status];
-      if (status === undefined)
-        throw new Failure("run_crashed", `The run completed, and says that it is ${told.status}`);
+      if (status === undefined) throw new Failure("run_crashed", `The run completed, but its status is ${told.status}`);
       queue.move(claim, "succeeded", {}, () => {
         also();
         conclude(claim.subjectId, told, status);
@@ -132,7 +131,7 @@ export function createAutoAlignWork(parts: {
     stopped(claim) {
       const { subjectId: id } = claim;
       if (sql.byId.get(id)!.status !== "PLANNING")
-        return requeue(claim, "stopped: the best so far is to be packaged", () =>
+        return requeue(claim, "stopped: the best checkpoint so far will be packaged", () =>
           sql.setStopping.run({ id, stopping: 1, at: clock.now() }),
         );
       store.transaction(() => {

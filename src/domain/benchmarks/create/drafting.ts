@@ -15,7 +15,7 @@ import { chatWriter, type ItemWriter, isToSearch } from "./writing.ts";
 const noGates = JSON.stringify({ gates: [], categories: {} } satisfies Gates);
 
 const unwritten =
-  "No model wrote questions: tables and lines of key and value are asked for in plain forms, and other text by a generator_model";
+  "No model wrote questions. Questions about tables and key-value lines are made from fixed templates; questions about other text need a generator_model";
 
 /** Plans questions for the generator model. Without a generator or plans, makes the drafts at once. */
 export async function read(parts: MakeParts, claim: Claim, draft: DraftRow, signal: AbortSignal): Promise<void> {
@@ -173,8 +173,8 @@ const nothingToAsk = (wasAsked: boolean): Failure =>
   new Failure(
     "benchmark_invalid",
     wasAsked
-      ? "The model that writes questions wrote none that can be read, and the documents have no tables or lines of key and value to ask for without one. Name another generator_model, here or with a generator_provider."
-      : "No model writes questions here, and the documents have no tables or lines of key and value to ask for without one. Name a generator_model, here or with a generator_provider.",
+      ? "The model that writes questions wrote none that can be read, and the documents have no tables or key-value lines, for which no model is needed. Name another generator_model, here or with a generator_provider."
+      : "No model writes questions here, and the documents have no tables or key-value lines, for which no model is needed. Name a generator_model, here or with a generator_provider.",
   );
 
 /** Drops paraphrases. Lets every draft pass if no encoder is available, and says so in its count. */
@@ -202,6 +202,6 @@ async function paraphraseGate(
   } catch (error) {
     signal.throwIfAborted();
     if (!(error instanceof Failure)) throw error;
-    return open(`The sentence encoder could not be asked: ${error.message}`);
+    return open(`The sentence encoder failed: ${error.message}`);
   }
 }

@@ -23,7 +23,7 @@ import type { GateCount } from "./gates.ts";
 import { type Gates, isStopping, type MakeParts, markOf, settingsOf, takenOver } from "./parts.ts";
 
 export const checker =
-  "The model sees the passage alone: the likelihood of the right answer, per token, must exceed that of every wrong one";
+  "The model sees only the passage: the likelihood of the right answer, per token, must exceed that of every wrong answer";
 
 export interface Maker extends Worker {
   /**

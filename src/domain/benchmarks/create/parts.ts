@@ -60,4 +60,4 @@ export const markOf = (draft: Pick<DraftRow, "id">, claim: Claim): Claimed & { i
 export const isStopping = ({ queue }: Pick<MakeParts, "queue">, claim: Claim): boolean =>
   queue.of(claim.subjectId, "generate")?.state === "stopping";
 
-export const takenOver = (): Failure => new Failure("conflict", "The benchmark was taken over");
+export const takenOver = (): Failure => new Failure("conflict", "Another process took over this benchmark");

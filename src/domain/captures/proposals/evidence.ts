@@ -75,7 +75,7 @@ export function becauseOf({ captures, low_rated, interventions, unsure }: Counts
     [unsure, `with a confidence score below ${poor}`],
   ] as const;
   const told = reasons.filter(([n]) => n > 0).map(([n, reason]) => `${n} ${reason}`);
-  return `Since the project's last alignment its models gave ${captures} captured answers that were not good enough: ${told.join(", ")}.`;
+  return `Since the project's last alignment, its models gave ${captures} captured answers that were not good enough: ${told.join(", ")}.`;
 }
 
 /** Target for a project that has neither a score nor an earlier target. */

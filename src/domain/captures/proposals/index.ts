@@ -127,7 +127,7 @@ export function createProposals(parts: ProposalsParts): Proposals {
   function openOne(caller: Caller, params: Params): { project: Project; row: ProposalRow } {
     const found = ownedOne(caller, params);
     if (found.row.status !== "PROPOSED")
-      throw new Failure("conflict", `The proposal is ${found.row.status}: it was decided already`);
+      throw new Failure("conflict", `The proposal has already been decided: it is ${found.row.status}`);
     return found;
   }
 
@@ -145,13 +145,14 @@ export function createProposals(parts: ProposalsParts): Proposals {
   ): void {
     const captures = JSON.stringify(taken.map(({ id }) => id));
     const decided = { id: row.id, status, autoAlignId, captures, seq: store.nextSeq(), at: clock.now() };
-    if (sql.decide.run(decided).changes !== 1) throw new Failure("conflict", "The proposal was decided meanwhile");
+    if (sql.decide.run(decided).changes !== 1)
+      throw new Failure("conflict", "The proposal was decided in the meantime");
   }
 
   async function accept({ params, body, keepReply }: Input<Accept>, caller: Caller): Promise<Reply<Accept>> {
     const { project, row } = openOne(caller, params);
     const { taken } = evidenceFor(caller.userId, project);
-    if (taken.length === 0) throw new Failure("conflict", "No captured answer speaks for it any more: dismiss it");
+    if (taken.length === 0) throw new Failure("conflict", "No captured answer supports it any more: dismiss it");
     const pairs = answered(taken, body.responses ?? [], questionsOf(caller.userId));
     const suggested = suggestedFor(project);
     const { target_score = suggested.target_score, max_compute_hours = suggested.max_compute_hours } = body;
@@ -229,7 +230,7 @@ function answered(
   const pairs = responses.map(({ capture, response }, at) => {
     const row = rows.get(capture);
     if (row === undefined)
-      throw invalid(["body", "responses", at, "capture"], "is none of the proposal's captured answers");
+      throw invalid(["body", "responses", at, "capture"], "is not one of the proposal's captured answers");
     if (responses.findIndex((one) => one.capture === capture) !== at)
       throw invalid(["body", "responses", at, "capture"], "is answered twice");
     return { id: capture, instruction: row.question, response };
@@ -239,7 +240,7 @@ function answered(
     benchmarkQuestions,
   );
   for (const at of met)
-    throw invalid(["body", "responses", at, "response"], "holds a question of one of your benchmarks");
+    throw invalid(["body", "responses", at, "response"], "contains a question of one of your benchmarks");
   return pairs;
 }
 
@@ -284,7 +285,7 @@ const toRecord = (row: ProposalRow, project: Project, { taken, left }: Evidence)
 function trainsOn({ status, auto_align_id: autoAlignId }: ProposalRow, taken: readonly EvidenceRow[]): string {
   const documents = "The project's documents, as they were when it was created";
   if (status !== "ACCEPTED")
-    return `${documents}, and those of these questions that a right answer is sent for when it is accepted.`;
+    return `${documents}, and those of these questions for which a correct answer is sent when it is accepted.`;
   const used = taken.filter(({ used_in: usedIn }) => usedIn === autoAlignId).length;
-  return `${documents}, and ${used} of these questions with the right answers that were sent.`;
+  return `${documents}, and ${used} of these questions, with the correct answers that were sent.`;
 }

@@ -42,7 +42,7 @@ export async function openArchive(bytes: Buffer, name: string): Promise<Archive>
 
 function entriesOf(zip: ZipFile, name: string): Promise<Entry[]> {
   if (zip.entryCount > mostEntries)
-    throw new Failure("archive_limit", `${name} has ${zip.entryCount} parts; ${mostEntries} are the most`);
+    throw new Failure("archive_limit", `${name} has ${zip.entryCount} parts; the limit is ${mostEntries}`);
   return new Promise((resolve, reject) => {
     const entries: Entry[] = [];
     zip.on("entry", (entry: Entry) => {
@@ -59,14 +59,14 @@ function checkSizes(entries: readonly Entry[], archiveBytes: number, name: strin
   if (entries.some((entry) => entry.isEncrypted())) throw new Failure("document_encrypted", `${name} is encrypted`);
   const bytes = entries.reduce((sum, entry) => sum + entry.uncompressedSize, 0);
   if (bytes > mostBytes)
-    throw new Failure("archive_limit", `${name} unpacks to ${bytes} bytes; ${mostBytes} are the most`);
+    throw new Failure("archive_limit", `${name} unpacks to ${bytes} bytes; the limit is ${mostBytes}`);
   if (bytes > freeBytes && bytes > archiveBytes * mostRatio)
     throw new Failure("archive_limit", `${name} unpacks to more than ${mostRatio} times its size`);
   const placed = entries.toSorted((a, b) => a.relativeOffsetOfLocalHeader - b.relativeOffsetOfLocalHeader);
   for (const [index, entry] of placed.entries()) {
     const next = placed[index + 1]?.relativeOffsetOfLocalHeader ?? archiveBytes;
     if (entry.relativeOffsetOfLocalHeader + entry.compressedSize > next)
-      throw new Failure("archive_limit", `${name} has parts that overlap`);
+      throw new Failure("archive_limit", `${name} has overlapping parts`);
   }
 }
 
@@ -84,10 +84,7 @@ function contentOf(zip: ZipFile, entry: Entry, name: string): Promise<Buffer> {
         if (crc32(content) === entry.crc32) resolve(content);
         else
           reject(
-            new Failure(
-              "document_invalid",
-              `${name} is a damaged archive: the check sum of ${entry.fileName} is wrong`,
-            ),
+            new Failure("document_invalid", `${name} is a damaged archive: the checksum of ${entry.fileName} is wrong`),
           );
       });
       stream.on("error", (cause) => reject(problem(name, cause)));

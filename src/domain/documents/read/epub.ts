@@ -17,7 +17,8 @@ export async function readEpub(archive: Archive, name: string): Promise<Reading>
       throw new Failure("document_encrypted", `${name} is encrypted`);
   const [root] = [...all(await neededPart(archive, "META-INF/container.xml", name), "rootfile")];
   const packagePart = root?.attributes["full-path"];
-  if (packagePart === undefined) throw new Failure("document_invalid", `${name} does not name its contents`);
+  if (packagePart === undefined)
+    throw new Failure("document_invalid", `${name} is damaged: its container.xml names no package file`);
   const book = await neededPart(archive, packagePart, name);
   const folder = packagePart.slice(0, packagePart.lastIndexOf("/") + 1);
   const manifest = new Map(nodes(at(book, "manifest")).map(({ attributes }) => [attributes.id ?? "", attributes]));
@@ -25,7 +26,7 @@ export async function readEpub(archive: Archive, name: string): Promise<Reading>
   const pages: Page[] = [];
   const spine = nodes(at(book, "spine"));
   if (spine.length > mostPages)
-    throw new Failure("too_many_pages", `${name} has ${spine.length} chapters; ${mostPages} are the most`);
+    throw new Failure("too_many_pages", `${name} has ${spine.length} chapters; the limit is ${mostPages}`);
   for (const { attributes } of spine) {
     const item = manifest.get(attributes.idref ?? "");
     if (!item?.href || attributes.linear === "no" || /(^|\s)nav(\s|$)/.test(item.properties ?? "")) continue;

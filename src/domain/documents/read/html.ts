@@ -53,7 +53,8 @@ function shallowTree(name: string): TreeAdapter<DefaultTreeAdapterMap> {
   return {
     ...defaultTreeAdapter,
     onItemPush() {
-      if (++depth > mostDepth) throw new Failure("document_limit", `${name} is nested more than ${mostDepth} deep`);
+      if (++depth > mostDepth)
+        throw new Failure("document_limit", `${name} is nested too deeply; the limit is ${mostDepth} levels`);
     },
     onItemPop() {
       depth--;

@@ -40,7 +40,7 @@ function parsed(text: string, offset: number, name: string): Node {
   if (error || !root)
     throw new Failure(
       "document_invalid",
-      `${name} is not JSON: ${error ? printParseErrorCode(error.error) : "nothing"} at character ${offset + (error?.offset ?? 0)}`,
+      `${name} is not valid JSON: ${error ? printParseErrorCode(error.error) : "nothing"} at character ${offset + (error?.offset ?? 0)}`,
     );
   if (offset > 0) shift(root, offset);
   return root;
@@ -57,7 +57,8 @@ function checkDepth(text: string, name: string): void {
   for (const { 0: token } of text.matchAll(/"(?:[^"\\]|\\.)*"|[[\]{}]/g)) {
     if (token === "[" || token === "{") depth++;
     else if (token === "]" || token === "}") depth--;
-    if (depth > mostDepth) throw new Failure("document_limit", `${name} is nested more than ${mostDepth} deep`);
+    if (depth > mostDepth)
+      throw new Failure("document_limit", `${name} is nested too deeply; the limit is ${mostDepth} levels`);
   }
 }
 

@@ -12,11 +12,11 @@ const mostItems = 20_000_000;
 export async function readPdf(bytes: Buffer, name: string): Promise<Reading> {
   // pdfjs rebuilds what it can of a truncated file, and does not report what is missing.
   if (!/startxref|%%EOF/.test(bytes.subarray(-4096).toString("latin1")))
-    throw new Failure("document_invalid", `${name} is a PDF without its end: it was cut off`);
+    throw new Failure("document_invalid", `${name} is an incomplete PDF: its end was cut off`);
   const strict = await opened(bytes, name, true);
   const { numPages } = strict;
   if (numPages > mostPages)
-    throw new Failure("too_many_pages", `${name} has ${numPages} pages; ${mostPages} are the most`);
+    throw new Failure("too_many_pages", `${name} has ${numPages} pages; the limit is ${mostPages}`);
   let lenient: PDFDocumentProxy | null = null;
   const pages: TextPage[] = [];
   const [damagedPages, turned] = [[] as number[], [] as number[]];
@@ -28,16 +28,16 @@ export async function readPdf(bytes: Buffer, name: string): Promise<Reading> {
       return pageOf(lenient, number).catch(() => ({ page: { width: 0, height: 0, items: [] }, isTurned: false }));
     });
     items += read.page.items.length;
-    if (items > mostItems) throw new Failure("document_limit", `${name} has more text than is read`);
+    if (items > mostItems) throw new Failure("document_limit", `${name} has more text than the limit`);
     pages.push(read.page);
     if (read.isTurned) turned.push(number);
   }
   if (damagedPages.length === numPages)
-    throw new Failure("document_invalid", `${name} is a damaged PDF: no page is sound`);
+    throw new Failure("document_invalid", `${name} is a damaged PDF: no page can be read`);
   const { elements, characters } = layOut(pages, await chaptersOf(strict));
   const warnings: Warning[] = [
-    ...warning("pages_damaged", "Damaged, read as far as possible", damagedPages),
-    ...warning("pages_turned", "Read along their long side", turned),
+    ...warning("pages_damaged", "Damaged; read as far as possible", damagedPages),
+    ...warning("pages_turned", "Read as landscape, along the long side", turned),
   ];
   return { pages: characters.map((count) => ({ label: null, characters: count })), elements, warnings };
 }

@@ -14,7 +14,7 @@ export async function readPptx(archive: Archive, main: string, name: string): Pr
   const pages: Page[] = [];
   const slides = nodes(at(presentation, "sldIdLst"));
   if (slides.length > mostPages)
-    throw new Failure("too_many_pages", `${name} has ${slides.length} slides; ${mostPages} are the most`);
+    throw new Failure("too_many_pages", `${name} has ${slides.length} slides; the limit is ${mostPages}`);
   for (const listed of slides) {
     const part = targets.get(listed.attributes["r:id"] ?? "");
     if (part === undefined) continue;

@@ -30,11 +30,15 @@ export async function readXlsx(archive: Archive, main: string, name: string): Pr
   let left = mostCells;
   const sheets = nodes(at(workbook, "sheets"));
   if (sheets.length > mostPages)
-    throw new Failure("too_many_pages", `${name} has ${sheets.length} sheets; ${mostPages} are the most`);
+    throw new Failure("too_many_pages", `${name} has ${sheets.length} sheets; the limit is ${mostPages}`);
   let unfilled = mostPlaces;
   const fill = (places: number): void => {
     unfilled -= places;
-    if (unfilled < 0) throw new Failure("document_limit", `${name} has tables of more than ${mostPlaces} places`);
+    if (unfilled < 0)
+      throw new Failure(
+        "document_limit",
+        `${name} has tables with too many cells, empty cells included; the limit is ${mostPlaces}`,
+      );
   };
   for (const { attributes } of sheets) {
     const label = attributes.name ?? `Sheet ${pages.length + 1}`;
@@ -50,7 +54,7 @@ export async function readXlsx(archive: Archive, main: string, name: string): Pr
     const sheet = new Sheet(text, strings, shows, fill);
     parseXml(bytes, `${name}: ${label}`, "row", (row) => {
       left -= row.children.length;
-      if (left < 0) throw new Failure("document_limit", `${name} has more than ${mostCells} cells`);
+      if (left < 0) throw new Failure("document_limit", `${name} has too many cells; the limit is ${mostCells}`);
       sheet.row(row);
     });
     sheet.end();
@@ -58,7 +62,7 @@ export async function readXlsx(archive: Archive, main: string, name: string): Pr
     pages.push({ label, characters: text.characters });
   }
   const warnings: Warning[] =
-    hidden.length > 0 ? [{ code: "sheets_hidden", message: `Not read, because hidden: ${hidden.join(", ")}` }] : [];
+    hidden.length > 0 ? [{ code: "sheets_hidden", message: `Hidden sheets were not read: ${hidden.join(", ")}` }] : [];
   return { pages, elements, warnings };
 }
 

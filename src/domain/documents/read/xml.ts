@@ -23,7 +23,7 @@ export function parseXml(bytes: Uint8Array, name: string, each?: string, use?: (
   const root: XmlNode = { tag: "", attributes: {}, children: [] };
   const open: XmlNode[] = [root];
   parser.on("doctype", (doctype) => {
-    if (/<!ENTITY/i.test(doctype)) throw new Failure("entities_refused", `${name} declares entities of its own`);
+    if (/<!ENTITY/i.test(doctype)) throw new Failure("entities_refused", `${name} declares its own entities`);
   });
   parser.on("opentag", ({ name: full, attributes }) => {
     const found: Record<string, string> = {};
@@ -32,7 +32,8 @@ export function parseXml(bytes: Uint8Array, name: string, each?: string, use?: (
       found[key] = value;
     }
     const node: XmlNode = { tag: local(full), attributes: found, children: [] };
-    if (open.length > mostDepth) throw new Failure("document_limit", `${name} is nested more than ${mostDepth} deep`);
+    if (open.length > mostDepth)
+      throw new Failure("document_limit", `${name} is nested too deeply; the limit is ${mostDepth} levels`);
     open.at(-1)!.children.push(node);
     open.push(node);
   });

@@ -9,7 +9,7 @@ import { segmentsRefusal } from "../segments.ts";
 import { type GgufPair, type GgufTensorSource, writeGguf } from "../writer.ts";
 import { dataOf, readSafetensorsHeader, type SafetensorsTensor, widened } from "./safetensors.ts";
 
-const refuse = (what: string): Failure => new Failure("model_invalid", `Not a folder that can be imported: ${what}`);
+const refuse = (what: string): Failure => new Failure("model_invalid", `This folder cannot be imported: ${what}`);
 
 type Json = Record<string, unknown>;
 
@@ -90,7 +90,8 @@ function shapeOf(config: Json): Shape {
     if ((config[key] ?? value) !== value) throw refuse(`its ${key} is ${JSON.stringify(config[key])}, not "${value}"`);
   const count = (key: string): number => {
     const value = config[key];
-    if (!Number.isSafeInteger(value) || (value as number) < 1) throw refuse(`${key} of config.json is no count`);
+    if (!Number.isSafeInteger(value) || (value as number) < 1)
+      throw refuse(`${key} in config.json is not a valid count`);
     return value as number;
   };
   return {
@@ -112,20 +113,20 @@ async function poolingOf(folder: string, config: Json): Promise<keyof typeof poo
   const architecture = Array.isArray(config.architectures) ? String(config.architectures[0]) : "";
   if (architecture === "BertForSequenceClassification") {
     const labels = config.id2label === undefined ? 2 : Object.keys(config.id2label as object).length;
-    if (labels !== 1) throw refuse(`it classifies into ${labels} labels; a cross-encoder has one`);
+    if (labels !== 1) throw refuse(`it has ${labels} output labels; a cross-encoder has one`);
     return "rank";
   }
   const modules = ((await readJson(folder, "modules.json")) ?? []) as unknown as { type?: string; path?: string }[];
   const kinds = modules.map((module) => String(module.type).split(".").at(-1)!);
   const strange = kinds.find((kind) => !["Transformer", "Pooling", "Normalize"].includes(kind));
-  if (strange !== undefined) throw refuse(`its module ${strange} has no counterpart`);
+  if (strange !== undefined) throw refuse(`its module ${strange} is not supported`);
   const path = modules[kinds.indexOf("Pooling")]?.path ?? "1_Pooling";
   const pooling = await readJson(folder, join(path, "config.json"));
-  if (pooling === null) throw refuse(`${path}/config.json, which says how it pools, is missing`);
+  if (pooling === null) throw refuse(`${path}/config.json, which describes the pooling, is missing`);
   const modes = Object.keys(pooling).filter((key) => key.startsWith("pooling_mode_") && pooling[key] === true);
   if (modes.length === 1 && modes[0] === "pooling_mode_mean_tokens") return "mean";
   if (modes.length === 1 && modes[0] === "pooling_mode_cls_token") return "cls";
-  throw refuse(`it pools by ${modes.join(" and ") || "nothing"}; mean_tokens and cls_token are read`);
+  throw refuse(`its pooling is ${modes.join(" and ") || "none"}; mean_tokens and cls_token are supported`);
 }
 
 /** The title of the model card if it is one word, else the folder's name. */
@@ -167,7 +168,7 @@ async function vocabularyOf(folder: string, size: number): Promise<GgufPair[]> {
   const list = (await readText(folder, "vocab.txt"))?.replace(/\n$/, "").split(/\r?\n/);
   const tokens = list ?? tokensOf(tokenizer?.model);
   if (tokens === null) throw refuse("vocab.txt is missing, and tokenizer.json has no WordPiece vocabulary");
-  if (tokens.length !== size) throw refuse(`its vocabulary has ${tokens.length} tokens, config.json says ${size}`);
+  if (tokens.length !== size) throw refuse(`its vocabulary has ${tokens.length} tokens, but config.json says ${size}`);
   const named = specialNames(settings, (await readJson(folder, "special_tokens_map.json")) ?? {});
   const specials = new Set([
     ...named.values(),

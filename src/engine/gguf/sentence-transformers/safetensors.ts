@@ -20,22 +20,23 @@ const elementBytes: Record<SafetensorsType, number> = { F32: 4, F16: 2, BF16: 2 
 const headerLimit = 16 << 20;
 const pieceBytes = 4 << 20;
 
-const refuse = (what: string): Failure => new Failure("model_invalid", `Not a sound safetensors file: ${what}`);
+const refuse = (what: string): Failure => new Failure("model_invalid", `Not a valid safetensors file: ${what}`);
 
 /** The tensors by name. Integer tensors, such as stored positions, are skipped. Throws model_invalid. */
 export async function readSafetensorsHeader(file: FileHandle): Promise<Map<string, SafetensorsTensor>> {
   const { size } = await file.stat();
   const length = Number((await readExactly(file, 0, 8, size)).readBigUInt64LE());
-  if (length > headerLimit) throw refuse(`its header of ${length} bytes is longer than ${headerLimit}`);
+  if (length > headerLimit) throw refuse(`its header has ${length} bytes; the limit is ${headerLimit}`);
   const start = 8 + length;
   let header: unknown;
   try {
     header = JSON.parse((await readExactly(file, 8, length, size)).toString("utf8"));
   } catch (error) {
     if (error instanceof Failure) throw error;
-    throw refuse("its header is not JSON");
+    throw refuse("its header is not valid JSON");
   }
-  if (typeof header !== "object" || header === null || Array.isArray(header)) throw refuse("its header is no object");
+  if (typeof header !== "object" || header === null || Array.isArray(header))
+    throw refuse("its header is not an object");
   const tensors = new Map<string, SafetensorsTensor>();
   for (const [name, entry] of Object.entries(header)) {
     if (name === "__metadata__") continue;
@@ -48,22 +49,23 @@ export async function readSafetensorsHeader(file: FileHandle): Promise<Map<strin
 function tensorOf(name: string, entry: unknown, start: number, size: number): SafetensorsTensor | null {
   const { dtype, shape, data_offsets: offsets } = (entry ?? {}) as Record<string, unknown>;
   const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
-  if (!Array.isArray(shape) || !shape.every(isCount)) throw refuse(`the shape of ${name} is no list of counts`);
+  if (!Array.isArray(shape) || !shape.every(isCount)) throw refuse(`the shape of ${name} is not a list of sizes`);
   const [from, to] = Array.isArray(offsets) && offsets.length === 2 ? (offsets as unknown[]) : [];
-  if (!isCount(from) || !isCount(to) || from > to) throw refuse(`the place of ${name} is no pair of rising offsets`);
-  if (start + to > size) throw refuse(`${name} reaches past the end of the file`);
+  if (!isCount(from) || !isCount(to) || from > to)
+    throw refuse(`the offsets of ${name} are not a pair in ascending order`);
+  if (start + to > size) throw refuse(`${name} extends past the end of the file`);
   if (typeof dtype === "string" && /^(BOOL|[IU]\d+)$/.test(dtype)) return null;
-  if (typeof dtype !== "string" || !(dtype in elementBytes)) throw refuse(`${name} has the unread type ${dtype}`);
+  if (typeof dtype !== "string" || !(dtype in elementBytes)) throw refuse(`${name} has the unsupported type ${dtype}`);
   const type = dtype as SafetensorsType;
   const bytes = shape.reduce((product, axis) => product * axis, 1) * elementBytes[type];
-  if (bytes !== to - from) throw refuse(`${name} has ${to - from} bytes where its shape needs ${bytes}`);
+  if (bytes !== to - from) throw refuse(`${name} has ${to - from} bytes, but its shape needs ${bytes}`);
   return { name, type, shape, bytes, offset: start + from };
 }
 
 async function readExactly(file: FileHandle, offset: number, length: number, size: number): Promise<Buffer> {
-  if (offset + length > size) throw refuse("it ends inside its header");
+  if (offset + length > size) throw refuse("it ends within its header");
   const { buffer, bytesRead } = await file.read(Buffer.alloc(length), 0, length, offset);
-  if (bytesRead < length) throw refuse("it became shorter while it was read");
+  if (bytesRead < length) throw refuse("it became shorter while it was being read");
   return buffer;
 }
 
@@ -72,7 +74,7 @@ export async function* dataOf(file: FileHandle, { name, offset, bytes }: Safeten
   for (let at = 0; at < bytes; at += pieceBytes) {
     const length = Math.min(pieceBytes, bytes - at);
     const { buffer, bytesRead } = await file.read(Buffer.alloc(length), 0, length, offset + at);
-    if (bytesRead < length) throw refuse(`${name} became shorter while it was read`);
+    if (bytesRead < length) throw refuse(`${name} became shorter while it was being read`);
     yield buffer;
   }
 }

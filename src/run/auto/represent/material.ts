@@ -63,7 +63,7 @@ export async function drawMaterial(
     const answers = await devAnswers(
       run,
       { trainer, prompts, adapter },
-      { unit: "answers of its own", draw: { temperature: 1, seed: seed + number } },
+      { unit: "the model's own answers", draw: { temperature: 1, seed: seed + number } },
     );
     for (const answer of answers) said.get(answer.item)!.push(answer);
   };

@@ -80,17 +80,17 @@ export async function profileOf(
     await readConstants(run, base, { adapter, rows, steered, readers: directions.readers });
     passes += rows.length;
   }
-  const figures = `${contrasts.length} pairs of its own answers agree most after layer ${best.layer + 1} of ${layers.length}, by a cosine of ${best.cosine.toFixed(2)}`;
+  const figures = `The differences within ${contrasts.length} pairs of its own answers agree most after layer ${best.layer + 1} of ${layers.length}, with a cosine of ${best.cosine.toFixed(2)}`;
   const isUsable = best.cosine >= leastCosine;
   const because = isUsable
-    ? `${figures}; ${Math.round(100 * best.separation)} % are ordered rightly by the others`
-    : `${figures}, and ${leastCosine} is needed`;
+    ? `${figures}; the other pairs order ${Math.round(100 * best.separation)} % of them correctly`
+    : `${figures}, but at least ${leastCosine} is needed`;
   return { profile: { pairs: contrasts.length, passes, layers, best: best.layer, isUsable, because }, directions };
 }
 
 const tooFew = (pairs: number): Profile => ({
   ...{ pairs, passes: 0, layers: [], best: null, isUsable: false },
-  because: `${pairs} questions of the study have a right and a wrong answer of its own, and ${leastPairs} are needed`,
+  because: `The model has both a correct and a wrong answer of its own to ${pairs} study questions, but ${leastPairs} are needed`,
 });
 
 /** All layers but the first, which knows little but the token, and the last, which only the head reads. */

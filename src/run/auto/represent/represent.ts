@@ -66,7 +66,7 @@ export async function represent(order: RepresentOrder): Promise<Represented> {
   const [choosing, judging] = halvesOf(training.prepared.dev, seed) as [number[], number[]];
   const { best, tried } = await bestTrial(order, terms, trials, choosing);
   if (best === null)
-    return unchanged(order, `none of ${tried} edits gains more on dev than its divergence from the base costs`);
+    return unchanged(order, `none of ${tried} edits gains more on dev than it costs in divergence from the base`);
   return confirmed(order, await editOf(terms, best), {
     judging,
     name: `${nameOf(best)}, the best of ${tried} edits`,
@@ -86,7 +86,7 @@ export function plannedTrials(run: Run, { model }: OpenedBase, profile: Profile,
 /** Why a profile leaves no edit to try. */
 export const reasonAgainst = ({ isUsable, because }: Profile): string =>
   isUsable
-    ? `${because}, but no edit that is allowed carries it: a constant is missed by more than ${100 * mostMissed} %`
+    ? `${because}, but no allowed edit can apply it: edits miss the needed constant by more than ${100 * mostMissed} %`
     : because;
 
 interface Tried {
@@ -138,7 +138,7 @@ async function confirmed(
   const grown = await trainer.stackAdapter(editedName, adapterName, edit);
   const { difference, error } = await gainOf(order, judging);
   const least = difference - z95 * error;
-  const figures = `${name}: ${signed(difference)} points on ${judging.length} dev questions that did not choose it, at least ${signed(least)}`;
+  const figures = `${name}: ${signed(difference)} points (lower bound ${signed(least)}) on ${judging.length} dev questions that were not used to choose it`;
   if (least > 0)
     return {
       inTrainer: editedName,

@@ -60,7 +60,7 @@ export async function watched<S extends Stream>(
         }
     }
     done += own.length;
-    await turn(done, rows.length, "rows looked into");
+    await turn(done, rows.length, "rows analysed");
   }
   return seen;
 }
