@@ -46,7 +46,7 @@ describe("the adapter", () => {
   test("as PEFT is an archive that tar unpacks; before there is one it is not found, and the record says so", async () => {
     const none = await download("peft");
     assert.equal(none.status, 404);
-    assert.match(JSON.stringify(await none.json()), /no PEFT file/);
+    assert.match(JSON.stringify(await none.json()), /no longer has a PEFT file/);
     assert.deepEqual((await record()).downloadable, { gguf: true, peft: false });
 
     mkdirSync(peft, { recursive: true });
