@@ -35,7 +35,7 @@ test("applied, a bundle's models are there and its program lies ready; applied a
     [done.models.map(({ outcome }) => outcome), done.program],
     [["imported", "imported"], { version: "9.9.9", outcome: "written", path: program }],
   );
-  assert.match(done.next[0]!, new RegExp(`^Version 9\\.9\\.9 is ${program}: stop plumbline`));
+  assert.match(done.next[0]!, new RegExp(`^Version 9\\.9\\.9 is at ${program}: stop plumbline`));
   assert.equal(await sha256OfFile(program), await sha256OfFile(join(folder, "executable-9.9.9")));
   assert.equal(statSync(program).mode & 0o777, 0o755);
   assert.deepEqual(await modelsOf(settings), names);
