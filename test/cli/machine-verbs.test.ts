@@ -3,15 +3,17 @@
 import assert from "node:assert/strict";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { text } from "node:stream/consumers";
 import { test } from "node:test";
 import { places } from "../../src/base/config.ts";
 import { type FailureCode, failures } from "../../src/base/errors.ts";
 import { tryLock } from "../../src/base/lock.ts";
+import { startProcess } from "../../src/base/processes.ts";
 import { grammarOf } from "../../src/cli/completion.ts";
 import { type Exit, exitCodes } from "../../src/cli/exit-codes.ts";
 import { createProgram } from "../../src/cli/verbs.ts";
 import { many } from "./many.ts";
-import { plumbline, temporaryFolder } from "./plumbline.ts";
+import { launcher, plumbline, temporaryFolder } from "./plumbline.ts";
 
 /** How a command ends: with a failure's code, or with an answer. */
 type End = [FailureCode | "answer", Exit];
@@ -223,9 +225,11 @@ test("each verb at the machine ends as it should: status, code, message and hint
     assert.match(answer.error.message!, /^\S.*[^.\s]$/, what);
   }
   for (const [words, [code, exit]] of commands.filter(([words]) => !inProcess(words))) {
-    const said = await plumbline(wordsOf(words), settings);
-    assert.equal(said.code, exitCodes[exit].code, said.stderr);
-    assert.ok(said.stderr.includes(failures[code as FailureCode].hint), said.stderr);
+    // A run ends at once when its standard input closes: whoever started it is gone.
+    const child = startProcess(launcher, wordsOf(words), { env: settings });
+    const [said, ended] = await Promise.all([text(child.stderr), child.ended]);
+    assert.equal(ended.code, exitCodes[exit].code, `${words.join(" ")}: ${said}`);
+    assert.ok(said.includes(failures[code as FailureCode].hint), said);
   }
 });
 
