@@ -1,4 +1,4 @@
--- Generated from migrations/ by schema.ts; not to be edited.
+-- Generated from migrations/ by schema.ts; do not edit.
 
 CREATE TABLE supervisor(            -- one row; epoch rises at each start, after the lock: the death certificate of older work
   id INTEGER PRIMARY KEY CHECK(id = 1),

@@ -127,7 +127,7 @@ test("installed, installed again, uninstalled, purged", { skip: !canInstall && "
   await answer("install", ...wanted);
   writeFileSync(join(data, "holiday.jpg"), "");
   const refused = await run(launcher, "uninstall", ...where, "--purge");
-  assert.match(refused.stderr, /holiday\.jpg does not belong to plumbline/);
+  assert.match(refused.stderr, /holiday\.jpg is not a file of plumbline/);
   rmSync(join(data, "holiday.jpg"));
   await answer("uninstall", ...where, "--purge", "--dry-run");
   assert.ok(existsSync(join(data, "models")));

@@ -152,7 +152,7 @@ async function refuseOther({ user, data }: Wanted, version: string, before: Inst
     );
   const stranger = await strangerIn(data);
   if (stranger !== undefined)
-    throw new Failure("folder_not_empty", `${data} contains ${stranger}, which does not belong to plumbline`);
+    throw new Failure("folder_not_empty", `${data} contains ${stranger}, which is not a file of plumbline`);
 }
 
 function nothingThere(error: unknown): string[] {
@@ -251,5 +251,5 @@ async function strangerIn(data: string): Promise<string | undefined> {
 export async function refuseStrangeData(data: string): Promise<void> {
   const stranger = await strangerIn(data);
   if (stranger !== undefined)
-    throw new Failure("usage", `${join(data, stranger)} does not belong to plumbline; move it away before --purge`);
+    throw new Failure("usage", `${join(data, stranger)} is not a file of plumbline; move it away before --purge`);
 }

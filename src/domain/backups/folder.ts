@@ -26,7 +26,7 @@ export async function openFolderTarget(folder: string): Promise<Target & { close
   await makeFolder(folder);
   const [stranger] = strangersIn(await readdir(folder));
   if (stranger !== undefined)
-    throw new Failure("folder_not_empty", `${folder} contains ${stranger}, which does not belong to a backup`);
+    throw new Failure("folder_not_empty", `${folder} contains ${stranger}, which is not part of a backup`);
   const lock = lockBackup(join(folder, lockName));
   try {
     await removeTemporaries(folder);
