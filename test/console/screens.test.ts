@@ -88,7 +88,7 @@ describe("with work done", { skip: withoutBrowser }, () => {
     await page.getByText("The promotion was refused").waitFor();
     const lost = page.locator(".notice.bad .list > li");
     assert.ok((await lost.count()) > 5);
-    assert.match((await page.locator(".notice.bad").textContent())!, /Opening hours v1: .* against Harbour, second/);
+    assert.match((await page.locator(".notice.bad").textContent())!, /Opening hours v1: .* compared with Harbour, second/);
     const first = (await lost.first().textContent())!;
     assert.match(first, /quay \d+ open/);
     assert.match(first, /Expected\d+ o'clock.*BeforeIt opens at \d+ o'clock.*NowIt does not say/);
@@ -118,7 +118,7 @@ describe("with work done", { skip: withoutBrowser }, () => {
     const links = await page.getByRole("navigation").getByRole("link").allTextContents();
     assert.deepEqual(links, ["Home", "Playground", "System"]);
     for (const screen of ["home", "system"]) await visit(page, `#/${screen}`);
-    await page.getByText("require a key with the scope admin").waitFor();
+    await page.getByText("need a key with the scope admin").waitFor();
     await picture(page, "worked-asking-key");
     assert.deepEqual(wrong, []);
     await page.context().close();
