@@ -28,40 +28,27 @@ export const overlap = ({ marks, rows }: { marks: QuestionMarks; rows: StudyRow[
 export const passages = (task: { documents: SnapshotDocument[]; organisation: string | null }): Passage[] =>
   passagesOf(task.documents, task.organisation);
 
+interface SearchTask {
+  documents: readonly SnapshotDocument[];
+  organisation?: string | null;
+  questions: readonly string[];
+}
+
+/** Maximum passages found for a question. */
+const mostFound = 4;
+
+/** For each question, the passages that a search by its words finds, best first. */
+export function search({ documents, organisation = null, questions }: SearchTask): Passage[][] {
+  const lexicon = lexiconOf(inUsualLanguage(passagesOf(documents, organisation)));
+  return questions.map((question) => lexicon.search(question).slice(0, mostFound));
+}
+
 /**
  * For each question, the text of the passage that ranks first for its words, under its headings; null if no passage has
  * them.
  */
-export function passagesFor({
-  documents,
-  organisation,
-  questions,
-}: {
-  documents: SnapshotDocument[];
-  organisation: string | null;
-  questions: string[];
-}): (string | null)[] {
-  const { search } = lexiconOf(passagesOf(documents, organisation));
-  return questions.map((question) => {
-    const [found] = search(question);
-    return found === undefined ? null : `${headingOf(found)}\n${found.text}`;
-  });
-}
-
-/** Maximum passages that are searched for an answer. */
-const mostFound = 4;
-
-/** For each question, the passages that a search by its words finds, best first. */
-export function search({
-  documents,
-  questions,
-}: {
-  documents: readonly SnapshotDocument[];
-  questions: readonly string[];
-}): Passage[][] {
-  const lexicon = lexiconOf(inUsualLanguage(passagesOf(documents)));
-  return questions.map((question) => lexicon.search(question).slice(0, mostFound));
-}
+export const passagesFor = (task: SearchTask): (string | null)[] =>
+  search(task).map(([found]) => (found === undefined ? null : `${headingOf(found)}\n${found.text}`));
 
 export const forecast = (task: {
   documents: SnapshotDocument[];

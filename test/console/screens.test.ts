@@ -88,7 +88,10 @@ describe("with work done", { skip: withoutBrowser }, () => {
     await page.getByText("The promotion was refused").waitFor();
     const lost = page.locator(".notice.bad .list > li");
     assert.ok((await lost.count()) > 5);
-    assert.match((await page.locator(".notice.bad").textContent())!, /Opening hours v1: .* compared with Harbour, second/);
+    assert.match(
+      (await page.locator(".notice.bad").textContent())!,
+      /Opening hours v1: .* compared with Harbour, second/,
+    );
     const first = (await lost.first().textContent())!;
     assert.match(first, /quay \d+ open/);
     assert.match(first, /Expected\d+ o'clock.*BeforeIt opens at \d+ o'clock.*NowIt does not say/);

@@ -24,6 +24,7 @@ import { judge } from "../company/truth.ts";
 import { type TestHouse, testHouse } from "../helpers/house.ts";
 import { resultsOf, writeSection } from "../helpers/results.ts";
 import { studied } from "../helpers/study.ts";
+import { madeBenchmark } from "./prove/made-benchmark.ts";
 
 const root = resolve(import.meta.dirname, "../..");
 const { values } = parseArgs({
@@ -103,7 +104,7 @@ async function perform(seed: number): Promise<Outcome> {
   try {
     while ((await it.call("models.base")).body.base_models.length === 0) await delay(250);
     const benchmark_id = await begun(it, company, seed);
-    const record = await ended(it, benchmark_id);
+    const record = await madeBenchmark(it, benchmark_id);
     const items = (await it.call("benchmarks.data", { params: { benchmark_id } })).body.samples as Item[];
     const texts = await textsOf(data, record.document_ids);
     const { leaks, rows } = await leaksOf(texts, items);
@@ -132,18 +133,6 @@ async function begun(it: TestHouse, company: Company, seed: number): Promise<str
   const document_ids = documents.map(({ document_id }: { document_id: string }) => document_id);
   const body = { document_ids, n_samples: Number(values.items), seed };
   return (await it.call("benchmarks.create", { body })).body.benchmark_id;
-}
-
-async function ended(it: TestHouse, benchmark_id: string) {
-  for (let shown = ""; ; await delay(1000)) {
-    const { body } = await it.call("benchmarks.get", { params: { benchmark_id } });
-    if (body.status === "READY") return body;
-    if (body.status !== "PROCESSING") throw new Error(body.error);
-    const { phase, done, total, seconds_left } = body.progress_detail;
-    const line = `${phase} ${done} of ${total ?? "?"}, ${seconds_left === null ? "?" : Math.ceil(seconds_left)} s left at most`;
-    if (line !== shown) console.log(line);
-    shown = line;
-  }
 }
 
 function wrongOf(company: Company, items: readonly Item[], names: ReadonlyMap<string, string>): Outcome["wrong"] {

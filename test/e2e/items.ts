@@ -13,10 +13,11 @@ import { sha256 } from "../../src/base/files.ts";
 import type { Item } from "../../src/catalog/benchmarks.ts";
 import { chatWriter, isToSearch } from "../../src/domain/benchmarks/create/writing.ts";
 import { planOf } from "../../src/study/items/plan.ts";
-import { shownTo } from "../../src/study/items/written.ts";
 import { type Passage, passagesOf } from "../../src/study/passages.ts";
 import { search } from "../../src/study/study.worker.ts";
-import { type TestHouse, testHouse } from "../helpers/house.ts";
+import { testHouse } from "../helpers/house.ts";
+import { readJsonLines } from "../helpers/json-lines.ts";
+import { madeBenchmark } from "./prove/made-benchmark.ts";
 import { readFolder } from "./prove/material.ts";
 import { recordedModel, serveChat } from "./prove/teacher.ts";
 
@@ -43,14 +44,8 @@ interface Recorded {
   said: string;
 }
 
-const linesOf = <T>(path: string): T[] =>
-  readFileSync(path, "utf8")
-    .split("\n")
-    .filter((line) => line.trim() !== "")
-    .map((line) => JSON.parse(line) as T);
-
 const recorded = new Map(
-  existsSync(recordedAt) ? linesOf<Recorded>(recordedAt).map(({ prompt, said }) => [prompt, said]) : [],
+  existsSync(recordedAt) ? readJsonLines<Recorded>(recordedAt).map(({ prompt, said }) => [prompt, said]) : [],
 );
 
 const [task, ...files] = positionals;
@@ -79,13 +74,7 @@ async function asks(): Promise<void> {
     const [items] = (await unlessMissing(writer.write([plan]))) ?? [[]];
     for (const item of items!.filter(isToSearch)) {
       const [found] = search({ documents, questions: [item.question] });
-      const shown = new Set(shownTo(plan).map(({ text }) => text));
-      await unlessMissing(
-        writer.search(
-          item,
-          found!.filter(({ text }) => !shown.has(text)),
-        ),
-      );
+      await unlessMissing(writer.search(item, plan, found!));
     }
   }
   const lines = [...missing].map((prompt, number) => JSON.stringify({ number, prompt }));
@@ -94,9 +83,9 @@ async function asks(): Promise<void> {
 }
 
 function record(): void {
-  const prompts = linesOf<{ number: number; prompt: string }>(required("asks"));
+  const prompts = readJsonLines<{ number: number; prompt: string }>(required("asks"));
   const said = new Map(
-    files.flatMap((file) => linesOf<{ number: number; said: string }>(file)).map((one) => [one.number, one.said]),
+    files.flatMap((file) => readJsonLines<{ number: number; said: string }>(file)).map((one) => [one.number, one.said]),
   );
   const kept = prompts.flatMap(({ number, prompt }): Recorded[] => {
     const reply = said.get(number);
@@ -130,7 +119,7 @@ async function make(): Promise<void> {
       generator_provider: "recorded",
     };
     const { benchmark_id } = (await it.call("benchmarks.create", { body })).body;
-    const record = await ended(it, benchmark_id);
+    const record = await madeBenchmark(it, benchmark_id);
     const { samples } = (await it.call("benchmarks.data", { params: { benchmark_id } })).body;
     const named = new Map(document_ids.map((id: string, at: number) => [id, files[at]!.name]));
     const items = (samples as Item[]).map(({ citations, ...item }) => ({
@@ -149,15 +138,6 @@ async function make(): Promise<void> {
   } finally {
     await it.close();
     server.close();
-  }
-}
-
-async function ended(it: TestHouse, benchmark_id: string) {
-  for (;;) {
-    const { body } = await it.call("benchmarks.get", { params: { benchmark_id } });
-    if (body.status === "READY") return body;
-    if (body.status !== "PROCESSING") throw new Error(body.error);
-    await delay(1000);
   }
 }
 

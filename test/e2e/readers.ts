@@ -18,6 +18,7 @@ import type { SnapshotDocument } from "../../src/contract/run-folder.ts";
 import { headingOf } from "../../src/study/heading.ts";
 import { lexiconOf } from "../../src/study/lexicon.ts";
 import { type Passage, passagesOf } from "../../src/study/passages.ts";
+import { readJsonLines } from "../helpers/json-lines.ts";
 import { readFolder } from "./prove/material.ts";
 import { agreement, type Judged, type Verdict } from "./readers/agreement.ts";
 import { askedByWriter } from "./readers/questions.ts";
@@ -55,12 +56,6 @@ interface Key {
 const looked = 3;
 /** One in so many of what readers see is planted. */
 const plantedEvery = 10;
-
-const linesOf = <T>(path: string): T[] =>
-  readFileSync(path, "utf8")
-    .trim()
-    .split("\n")
-    .map((line) => JSON.parse(line) as T);
 
 const [task, ...files] = positionals;
 if (task === "sample") sample();
@@ -110,7 +105,7 @@ async function items(): Promise<void> {
     throw new Error("items needs --items, --documents and --out");
   const passages = passagesOf(await readFolder(values.documents));
   const lexicon = lexiconOf(passages);
-  const shown = linesOf<Item>(values.items).map(
+  const shown = readJsonLines<Item>(values.items).map(
     ({ instruction: question, response: answer, type: kind, citations }) => ({
       kind,
       question,
@@ -164,7 +159,7 @@ function documentsOf(run: string): SnapshotDocument[] {
 
 /** What was trained of the documents: neither replay nor whole passages, which are no answers. */
 function trainedRows(run: string): Row[] {
-  return judged(linesOf(join(run, "prepared/rows.jsonl")));
+  return judged(readJsonLines(join(run, "prepared/rows.jsonl")));
 }
 
 function judged(rows: readonly { kind: string; messages: readonly { role: string; content: string }[] }[]): Row[] {
@@ -205,7 +200,9 @@ function otherAnswer({ answer, kind }: Row, rows: readonly Row[], random: () => 
 function score(): void {
   if (values.key === undefined || files.length !== 2) throw new Error("score needs --key and two files of verdicts");
   const key = JSON.parse(readFileSync(values.key, "utf8")) as Key;
-  const [first, second] = files.map((file) => new Map(linesOf<Verdict>(file).map((one) => [one.number, one.verdict])));
+  const [first, second] = files.map(
+    (file) => new Map(readJsonLines<Verdict>(file).map((one) => [one.number, one.verdict])),
+  );
   const judged = Object.keys(key.kinds).map((text): Judged => {
     const number = Number(text);
     const said = [first!.get(number), second!.get(number)];

@@ -267,9 +267,9 @@ test("an unanswerable question is dropped where a passage that a search finds an
   );
   assert.equal(isToSearch(item), true);
   const [told, untold, unfound] = [
-    await reader.search(item, [elsewhere!]),
-    await reader.search(item, [other!]),
-    await reader.search(item, []),
+    await reader.search(item, planWith("Ada Lund"), [elsewhere!]),
+    await reader.search(item, planWith("Ada Lund"), [other!]),
+    await reader.search(item, planWith("Ada Lund"), []),
   ];
   assert.deepEqual([told.verified, untold.verified, unfound.verified], [false, true, true]);
   assert.deepEqual([told, untold, unfound].map(isToSearch), [false, false, false]);

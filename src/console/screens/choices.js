@@ -58,16 +58,15 @@ const things = {
 	],
 };
 
-/** Names that were asked for with this key: screens that are drawn every few seconds ask once. @type {Map<string, string>} */
+/** What was asked for with this key: screens that are drawn every few seconds ask once, of what is gone too. @type {Map<string, string | undefined>} */
 const known = new Map();
 session.addEventListener("change", () => known.clear());
 
 /** The name of a thing by its id; undefined where it is gone, or is none that has a name. @param {string} id */
 export async function nameOf(id) {
 	const thing = things[id.split("_")[0] ?? ""];
-	const name = known.get(id) ?? (thing && (await orNull(thing[1](id), 404)));
-	if (name) known.set(id, name);
-	return name ?? undefined;
+	if (!known.has(id)) known.set(id, (thing && (await orNull(thing[1](id), 404))) ?? undefined);
+	return known.get(id);
 }
 
 /** The names of several. @param {Iterable<string | null>} ids */

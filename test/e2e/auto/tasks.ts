@@ -3,12 +3,12 @@
 //   format   notes of orders are to be answered by one JSON object; rules.md says how, a data set shows it
 //   sums     two numbers are added; a data set has sums, and the questions have others
 //   net      facts of vets, closed book, where a wrong answer costs what a right one gains and declining costs nothing
-import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { seeded } from "../../../src/base/statistics/random.ts";
 import { shuffled } from "../../../src/base/text.ts";
 import type { AutoAlignRequest } from "../../../src/contract/auto-align.ts";
 import type { SnapshotDocument } from "../../../src/contract/run-folder.ts";
+import { readJsonLines } from "../../helpers/json-lines.ts";
 import type { Item } from "../prove/experiment.ts";
 import { foreignMaterial, withBlocks } from "../prove/material.ts";
 
@@ -180,12 +180,10 @@ interface Recorded {
 /** One question about each fact, by authors who saw one passage at a time; the benchmark of the corpus has no part in it. */
 async function net(random: Random): Promise<Task> {
   const { documents } = await foreignMaterial("vets");
-  const lines = readFileSync(join(import.meta.dirname, "../../foreign/teacher/vets.jsonl"), "utf8")
-    .trim()
-    .split("\n");
-  const asked = lines
-    .map((line) => JSON.parse(line) as Recorded)
-    .flatMap(({ asks }) => asks.map(({ answer, questions }) => ({ prompt: pick(questions, random), answer })));
+  const recorded = readJsonLines<Recorded>(join(import.meta.dirname, "../../foreign/teacher/vets.jsonl"));
+  const asked = recorded.flatMap(({ asks }) =>
+    asks.map(({ answer, questions }) => ({ prompt: pick(questions, random), answer })),
+  );
   const { items } = split(shuffled(asked, random));
   return {
     name: "net",

@@ -16,6 +16,7 @@ import type { Generator, ModelRef } from "../../../src/engine/generator.ts";
 import { createGpu } from "../../../src/engine/gguf/gpu.ts";
 import { createGenerator } from "../../../src/engine/serve/bases.ts";
 import type { Report } from "../../../src/run/report.ts";
+import { readJsonLines } from "../../helpers/json-lines.ts";
 import { beTaught } from "./teacher.ts";
 
 export const starterModel = join(import.meta.dirname, "../../../.cache/smollm2-135m-instruct-q4_1.gguf");
@@ -155,11 +156,7 @@ function secondsOf(folder: string): number {
   return times.slice(1).reduce((sum, time, at) => sum + (time - times[at]! > longestPause ? 0 : time - times[at]!), 0);
 }
 
-export const eventsOf = (folder: string): RunEvent[] =>
-  readFileSync(join(folder, "events.jsonl"), "utf8")
-    .trim()
-    .split("\n")
-    .map((line) => JSON.parse(line) as RunEvent);
+export const eventsOf = (folder: string): RunEvent[] => readJsonLines(join(folder, "events.jsonl"));
 
 /** Loads a model into a generator of its own for as long as it is used. */
 export async function withModel<T>(

@@ -13,6 +13,7 @@ import { lexiconOf } from "../../../src/study/lexicon.ts";
 import { passagesOf } from "../../../src/study/passages.ts";
 import { plainRowsOf } from "../../../src/study/plain.ts";
 import { benchmarkOf, type Company, makeCompany } from "../../company/company.ts";
+import { readJsonLines } from "../../helpers/json-lines.ts";
 import { documentReader } from "../../helpers/read-document.ts";
 import { unpacked } from "./debian.ts";
 import type { Item } from "./experiment.ts";
@@ -36,10 +37,7 @@ export function demoMaterial(): Material {
         text: readFileSync(join(demo, "documents", name), "utf8"),
       }),
     );
-  const items = readFileSync(join(demo, "benchmark.jsonl"), "utf8")
-    .trim()
-    .split("\n")
-    .map((line) => JSON.parse(line) as Item);
+  const items = readJsonLines<Item>(join(demo, "benchmark.jsonl"));
   return { documents, items };
 }
 
@@ -62,10 +60,7 @@ const foreign = join(import.meta.dirname, "../../foreign");
 
 /** Documents and questions by hands that wrote nothing of this code. */
 export async function foreignMaterial(corpus: string): Promise<Material> {
-  const items = readFileSync(join(foreign, corpus, benchmarkFile), "utf8")
-    .trim()
-    .split("\n")
-    .map((line) => JSON.parse(line) as Item);
+  const items = readJsonLines<Item>(join(foreign, corpus, benchmarkFile));
   return { documents: await readFolder(join(foreign, corpus)), items };
 }
 

@@ -1,6 +1,5 @@
 // The recorded teacher: what authors who saw one passage at a time wrote of each (test/foreign/teacher, test/company/teacher), served
 // over the OpenAI protocol as any teacher is. An author's passage need not be ours: what was written of the same lines belongs to them.
-import { readFileSync } from "node:fs";
 import { createServer, type IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
@@ -9,6 +8,7 @@ import OpenAI from "openai";
 import type { SnapshotDocument } from "../../../src/contract/run-folder.ts";
 import { askTeacher } from "../../../src/run/folder/teacher.ts";
 import { passagesOf } from "../../../src/study/passages.ts";
+import { readJsonLines } from "../../helpers/json-lines.ts";
 
 interface Recorded {
   title: string;
@@ -23,10 +23,7 @@ export const recordedModel = "recorded";
 
 /** Asks the recorded teacher about every passage that it was not asked about yet. `of`: its file under test, such as foreign/teacher/vets. */
 export async function beTaught(run: string, of: string, documents: readonly SnapshotDocument[]): Promise<void> {
-  const recorded = readFileSync(join(root, `${of}.jsonl`), "utf8")
-    .trim()
-    .split("\n")
-    .map((line) => JSON.parse(line) as Recorded);
+  const recorded = readJsonLines<Recorded>(join(root, `${of}.jsonl`));
   const server = await serveChat((message) => answerOf(recorded, message));
   try {
     const client = new OpenAI({ baseURL: server.url, apiKey: "none" });

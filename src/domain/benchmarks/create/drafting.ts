@@ -5,7 +5,7 @@ import type { SnapshotDocument } from "../../../contract/run-folder.ts";
 import type { Claim } from "../../../jobs/queue.ts";
 import type { WrittenOf } from "../../../study/items/candidates.ts";
 import type { ItemPlan } from "../../../study/items/plan.ts";
-import { shownTo, type Verified } from "../../../study/items/written.ts";
+import type { Verified } from "../../../study/items/written.ts";
 import { openStudyThread, type StudyThread } from "../../../study/thread.ts";
 import type { DraftRow } from "../store.ts";
 import { type Draft, type GateCount, passGates, withoutParaphrases } from "./gates.ts";
@@ -96,11 +96,7 @@ export async function phrase(parts: MakeParts, claim: Claim, draft: DraftRow, si
       signal.throwIfAborted();
       if (writer === null || isStopping(parts, claim)) return;
       const since = parts.clock.monotonicMs();
-      const shown = new Set(shownTo(planOf(at)).map(({ text }) => text));
-      const searched = await writer.search(
-        item,
-        found[index]!.filter(({ text }) => !shown.has(text)),
-      );
+      const searched = await writer.search(item, planOf(at), found[index]!);
       seconds += (parts.clock.monotonicMs() - since) / 1000;
       written[at] = written[at]!.map((one) => (one === item ? searched : one));
       keepWritten(parts, claim, draft, at, [written[at]], seconds);

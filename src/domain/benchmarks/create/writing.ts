@@ -17,15 +17,17 @@ export interface ItemWriter {
   /** Number of plans that are written for between two writes to the store. */
   together: number;
   write(plans: readonly ItemPlan[]): Promise<Verified[][]>;
-  /** An unanswerable question, verified only if these passages, which were not shown before, do not answer it either. */
-  search(item: Verified, passages: readonly Passage[]): Promise<Verified>;
+  /** An unanswerable question, verified only if no passage that was `found` for it answers it. Those of the plan were shown before. */
+  search(item: Verified, plan: ItemPlan, found: readonly Passage[]): Promise<Verified>;
 }
 
 /** A writer that asks a chat model. `say` throws if the model cannot answer. */
 export const chatWriter = (say: (content: string) => Promise<string>): ItemWriter => ({
   together: 1,
   write: (plans) => Promise.all(plans.map((plan) => writeOne(plan, say))),
-  async search(item, passages) {
+  async search(item, plan, found) {
+    const shown = new Set(shownTo(plan).map(({ text }) => text));
+    const passages = found.filter(({ text }) => !shown.has(text));
     const [answer] = passages.length === 0 ? [null] : await answered([item], passages, say);
     return { ...item, verified: item.verified && isSameReading(answer, item), searched: true };
   },
