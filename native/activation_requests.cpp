@@ -73,5 +73,11 @@ Answer adapter_stack(Trainer & trainer, Fields & fields) {
     const Adapter & adapter = trainer.stack_adapter(name, from, rank, sites, a, b);
     json targets = json::array();
     for (Target target : adapter.shape.targets) targets.push_back(target_names[target]);
-    return {{{"rank", adapter.shape.rank}, {"alpha", adapter.shape.alpha}, {"targets", targets}, {"parameters", adapter.parameters}, {"version", adapter.version}}, {}};
+    return {{{"rank", adapter.shape.rank},
+             {"alpha", adapter.shape.alpha},
+             {"targets", targets},
+             {"first_layer", adapter.shape.first_layer},
+             {"parameters", adapter.parameters},
+             {"version", adapter.version}},
+            {}};
 }

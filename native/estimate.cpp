@@ -25,14 +25,14 @@ Estimate estimate_gpu(const GgufModel & model, const EstimateOptions & o, Number
             device_workspace_bytes + device_reserve_bytes};
 }
 
-double frozen_flops_per_token(const ModelShape & m) {
+double frozen_flops_per_token(const ModelShape & m, const AdapterShape & adapter) {
     const double d = static_cast<double>(m.embedding), q = static_cast<double>(m.heads * m.head_values), kv = static_cast<double>(m.kv_heads * m.head_values);
-    const double layers = static_cast<double>(m.layers), ff = static_cast<double>(m.feed_forward);
-    return 4 * (layers * (2 * d * q + 2 * d * kv + 3 * d * ff) + d * static_cast<double>(m.vocabulary));
+    const double layers = static_cast<double>(2 * m.layers - adapter.first_layer), ff = static_cast<double>(m.feed_forward);
+    return 2 * layers * (2 * d * q + 2 * d * kv + 3 * d * ff) + 4 * d * static_cast<double>(m.vocabulary);
 }
 
 double training_flops_per_token(const ModelShape & m, const AdapterShape & adapter, int64_t length) {
-    const double a = 2 * static_cast<double>(length * m.heads * m.head_values * m.layers);
+    const double a = 2 * static_cast<double>(length * m.heads * m.head_values), layers = static_cast<double>(3 * m.layers - 2 * adapter.first_layer);
     const double r = static_cast<double>(Adapter::bytes(m, adapter)) / (4 * sizeof(float));
-    return frozen_flops_per_token(m) + 3 * a + 6 * r;
+    return frozen_flops_per_token(m, adapter) + layers * a + 6 * r;
 }

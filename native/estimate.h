@@ -30,12 +30,12 @@ Estimate estimate_gpu(const GgufModel & model, const EstimateOptions & options, 
 
 /**
  * Multiplications and additions that a training step needs per token, when nothing is computed twice, every token is trained on and rows
- * have `length` tokens: 4 N + 3 A + 6 R.
- * N: parameters of the matrices and the head. A = 2 · length · heads · head values · layers: causal attention, forward. R: parameters of
- * the adapter.
+ * have `length` tokens: 2 N + 2 N' + A + 2 A' + 6 R.
+ * N: parameters of the matrices and the head. A = 2 · length · heads · head values · layers: causal attention, forward. N' and A' leave out
+ * the layers before the adapter's first one, which the backward pass does not reach. R: parameters of the adapter.
  * The base is frozen, so its matrices need one product forward and one backward; the adapter's need one forward and two backward.
  */
 double training_flops_per_token(const ModelShape & shape, const AdapterShape & adapter, int64_t length);
 
-/** The part of them that products with frozen weights need: 4 N. */
-double frozen_flops_per_token(const ModelShape & shape);
+/** The part of them that products with frozen weights need: 2 N + 2 N'. */
+double frozen_flops_per_token(const ModelShape & shape, const AdapterShape & adapter);

@@ -91,6 +91,9 @@ std::vector<Target> targets_of(Fields & fields) {
     return targets;
 }
 
+/** How many layers the model has is checked later. */
+int64_t first_layer_of(Fields & fields) { return fields.has("first_layer") ? fields.whole("first_layer", 0, 1023) : 0; }
+
 /** A higher rate could round to 1. */
 double dropout_of(Fields & fields) { return fields.number("dropout", 0, 0.9999); }
 
@@ -114,6 +117,7 @@ Answer estimate(Trainer &, Fields & fields) {
     const ModelSource source = source_of(fields);
     AdapterShape adapter{fields.whole("rank", 1, limits::max_rank), 1, 0, targets_of(fields)};
     if (fields.has("dropout")) adapter.dropout = dropout_of(fields);
+    adapter.first_layer = first_layer_of(fields);
     const int64_t longest_row = fields.whole("longest_row", 1, limits::max_row_tokens), pass_tokens = fields.whole("pass_tokens", 1, limits::max_batch_tokens);
     const auto threads = static_cast<int>(fields.whole("threads", 1, 64));
     const std::string device = fields.text("device");
@@ -125,7 +129,7 @@ Answer estimate(Trainer &, Fields & fields) {
     adapter.check(model.shape);
     const EstimateOptions options{adapter, pass_tokens, longest_row, threads};
     const Estimate bytes = device == "cpu" ? estimate_cpu(model.shape, options) : estimate_gpu(model, options, precision);
-    const double flops = training_flops_per_token(model.shape, adapter, longest_row), frozen = frozen_flops_per_token(model.shape);
+    const double flops = training_flops_per_token(model.shape, adapter, longest_row), frozen = frozen_flops_per_token(model.shape, adapter);
     const std::optional<double> rate = device == "cpu" ? cpu_gemm_rate(threads, precision, frozen / flops) : gpu_gemm_rate(precision);
     return {{{"weight_bytes", bytes.weight_bytes},
              {"adapter_bytes", bytes.adapter_bytes},
@@ -182,6 +186,7 @@ Answer adapter_create(Trainer & trainer, Fields & fields) {
     const std::string name = name_of(fields);
     AdapterShape shape{fields.whole("rank", 1, limits::max_rank), fields.number("alpha", 1e-6, 1e6), static_cast<uint64_t>(fields.whole("seed", 0, most_exact)), targets_of(fields)};
     if (fields.has("dropout")) shape.dropout = dropout_of(fields);
+    shape.first_layer = first_layer_of(fields);
     fields.expect_no_more();
     const Adapter & adapter = trainer.create_adapter(name, shape);
     return {{{"parameters", adapter.parameters}, {"version", adapter.version}}, {}};

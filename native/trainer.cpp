@@ -289,6 +289,7 @@ const Adapter & Trainer::average_adapter(const std::string & name, const std::st
     if (from.shape.rank != moved.shape.rank) differ("rank");
     if (from.shape.alpha != moved.shape.alpha) differ("alpha");
     if (from.shape.targets != moved.shape.targets) differ("list of targets");
+    if (from.shape.first_layer != moved.shape.first_layer) differ("first layer");
     model_->average(moved, from, decay);
     return moved;
 }

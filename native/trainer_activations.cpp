@@ -144,6 +144,7 @@ const Adapter & Trainer::stack_adapter(const std::string & name, const std::stri
     size_t a_count = 0, b_count = 0;
     for (const EditedSite & edited : sites) {
         check_layer(model().shape(), edited.layer);
+        shape.first_layer = std::min(shape.first_layer, edited.layer);
         if (!shape.has(edited.target)) shape.targets.insert(std::upper_bound(shape.targets.begin(), shape.targets.end(), edited.target), edited.target);
         a_count += static_cast<size_t>(rank * stream_width(edited.target == attn_output ? Stream::attn_output : Stream::ffn_down));
         b_count += static_cast<size_t>(rank * model().shape().embedding);
@@ -159,7 +160,7 @@ const Adapter & Trainer::stack_adapter(const std::string & name, const std::stri
     Adapter & to = adapter(name);
     model_->fetch(from);
     std::memset(to.weights.data(), 0, to.parameters * sizeof(float));
-    for (int64_t layer = 0; layer < model().shape().layers; layer++)
+    for (int64_t layer = from.shape.first_layer; layer < model().shape().layers; layer++)
         for (Target target : from.shape.targets)
             if (target != output_head) copy_site(from, *site_of(from, layer, target), to, *site_of(to, layer, target));
     for (size_t i = 0; i < from.head.sites.size(); i++) copy_site(from, from.head.sites[i], to, to.head.sites[i]);

@@ -120,7 +120,7 @@ std::string peft_config(const Adapter & a, const std::vector<std::string> & modu
     json alpha = a.shape.alpha;
     // PEFT declares alpha as an integer, although any number works.
     if (a.shape.alpha == std::floor(a.shape.alpha)) alpha = static_cast<int64_t>(a.shape.alpha);
-    return json{{"peft_type", "LORA"},
+    json config{{"peft_type", "LORA"},
                 {"task_type", "CAUSAL_LM"},
                 {"base_model_name_or_path", base_name},
                 {"inference_mode", true},
@@ -132,9 +132,10 @@ std::string peft_config(const Adapter & a, const std::vector<std::string> & modu
                 {"fan_in_fan_out", false},
                 {"use_rslora", false},
                 {"use_dora", false},
-                {"modules_to_save", nullptr}}
-               .dump(2, ' ', false, json::error_handler_t::replace) +
-           "\n";
+                {"modules_to_save", nullptr}};
+    for (int64_t layer = a.shape.first_layer; a.shape.first_layer > 0 && layer < static_cast<int64_t>(a.layers.size()); layer++)
+        config["layers_to_transform"].push_back(layer);
+    return config.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
 // ---- Merged model
@@ -281,7 +282,7 @@ SavedFile Trainer::export_merged(const std::string & name, const std::string & p
 namespace {
 
 [[noreturn]] void mismatch(const std::string & path, const std::string & what) {
-    throw Failure("checkpoint_mismatch", path + ": " + what, "Create the adapter with the rank, alpha and targets of the file.");
+    throw Failure("checkpoint_mismatch", path + ": " + what, "Create the adapter with the rank, alpha, targets and first layer of the file.");
 }
 
 /** The tensors of a safetensors file. Each one is checked to lie inside the file. */

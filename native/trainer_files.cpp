@@ -28,7 +28,8 @@ json shape_of(const ModelShape & m, const Adapter & a) {
     return {{"architecture", m.architecture}, {"layers", m.layers},           {"embedding", m.embedding},
             {"heads", m.heads},          {"kv_heads", m.kv_heads},       {"head_values", m.head_values},
             {"feed_forward", m.feed_forward}, {"vocabulary", m.vocabulary}, {"rank", a.shape.rank},
-            {"alpha", a.shape.alpha},    {"dropout", a.shape.dropout},   {"targets", targets},           {"parameters", a.parameters}};
+            {"alpha", a.shape.alpha},    {"dropout", a.shape.dropout},   {"targets", targets},           {"first_layer", a.shape.first_layer},
+            {"parameters", a.parameters}};
 }
 
 [[noreturn]] void mismatch(const std::string & what) {
@@ -97,8 +98,11 @@ void Trainer::load_checkpoint(Adapter & a, const std::string & folder) {
     const json manifest = read_manifest(folder);
     const json shape = manifest.value("shape", json()), expected = shape_of(model().shape(), a);
     if (!shape.is_object()) mismatch("the manifest has no shape");
-    for (const auto & [key, value] : expected.items())
-        if (shape.value(key, json()) != value) mismatch("the checkpoint's " + key + " is " + shape.value(key, json()).dump() + ", the adapter's " + value.dump());
+    for (const auto & [key, value] : expected.items()) {
+        // Checkpoints without a first layer adapt all of them.
+        const json held = shape.value(key, key == "first_layer" ? json(0) : json());
+        if (held != value) mismatch("the checkpoint's " + key + " is " + held.dump() + ", the adapter's " + value.dump());
+    }
     const json step = manifest.value("step", json());
     const json seed = manifest.value("seed", json());
     if (!step.is_number_unsigned() || !seed.is_number_unsigned()) mismatch("the manifest has no step or no seed");

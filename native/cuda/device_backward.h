@@ -54,7 +54,7 @@ void DeviceTransformer<Device, T>::backward_layers(const Adapter & adapter) {
                     plan_.size.asks, 1, wide);
     if (number == Number::bf16)
         gpu::with_chunk<T>(tokens() * d, [&](auto n) { device_->launch(gpu::Cast<T, decltype(n)::value>{dx, tokens() * d, dstream()}, blocks(tokens() * d, n * wide), 1, wide); });
-    for (size_t layer = weights_.layers.size(); layer-- > 0;) {
+    for (size_t layer = weights_.layers.size(); layer-- > static_cast<size_t>(adapter.shape.first_layer);) {
         feed_forward_back(adapter, layer);
         attention_back(adapter, layer);
     }
@@ -85,7 +85,7 @@ void DeviceTransformer<Device, T>::attention_back(const Adapter & adapter, size_
     const LayerOffsets & l = offsets(layer);
     const auto & groups = adapter.layers[layer];
     const int64_t d = shape().embedding, q = q_width(), kv = kv_width();
-    const bool lowest = layer == 0;
+    const bool lowest = layer == static_cast<size_t>(adapter.shape.first_layer);
     if (lowest && groups[group_qkv].sites.empty() && groups[group_output].sites.empty()) return;
     T *dattended = at<T>(plan_.dattended), *dqkv = at<T>(plan_.dqkv), *du = at<T>(plan_.du);
     const T * dadded = added_back(w.attn_post_norm, l.attn_added, l.attn_added_inv);

@@ -111,8 +111,11 @@ private:
     int64_t qkv_width() const { return q_width() + 2 * kv_width(); }
     gpu::Activation activation() const { return shape().activation == ::Activation::gelu ? gpu::Activation::gelu_tanh : gpu::Activation::silu; }
     template <class V> V * at(int64_t offset) const { return arena_.template at<V>(offset); }
-    /** The layer's memory. When nothing is kept, all layers share one set. */
-    const LayerOffsets & offsets(size_t layer) const { return plan_.layers[plan_.size.keep == Keep::activations ? layer : 0]; }
+    /** The layer's memory: its set, as activation_set() tells. */
+    const LayerOffsets & offsets(size_t layer) const {
+        const auto first = static_cast<size_t>(plan_.first_layer);
+        return plan_.layers[plan_.size.keep == Keep::activations && layer > first ? layer - first : 0];
+    }
 
     // device_pass.h
     /** Frees what passes left for the next ones. Returns whether there was any. Do not call it within a pass. */

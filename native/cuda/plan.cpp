@@ -90,7 +90,8 @@ PassPlan plan_pass(const ModelShape & m, const AdapterShape * adapter, const Pas
     need(plan.dropout_keys, (m.layers * groups_per_layer + 1) * 8, forward, backward);
 
     const Phase kept = keep ? backward : forward;
-    plan.layers.resize(keep ? static_cast<size_t>(m.layers) : 1);
+    plan.first_layer = keep ? adapter->first_layer : 0;
+    plan.layers.resize(static_cast<size_t>(activation_sets(m, adapter, size.keep)));
     int64_t widest = 1;
     for (LayerOffsets & l : plan.layers) {
         for (int64_t * x : {&l.x, &l.x_mid}) need(*x, t * d * n, forward, kept);

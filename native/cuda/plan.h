@@ -60,7 +60,8 @@ struct LayerOffsets {
 
 struct PassPlan {
     PassSize size;
-    std::vector<LayerOffsets> layers; // only one when nothing is kept
+    std::vector<LayerOffsets> layers; // of the layers from first_layer on; only one when nothing is kept
+    int64_t first_layer;
     // Inputs.
     int64_t tokens, positions, first, last, row_end, places, tiles, origins; // i32 [T] up to places, then tiles, then i64 [T]
     int64_t ask_rows, targets, coefficients, soft_begin, soft_tokens, soft_weights, dropout_keys, ask_origins;

@@ -34,7 +34,7 @@ size_t count_parameters(const ModelShape & model, const AdapterShape & shape) {
     size_t count = 0;
     for (Target target : shape.targets) {
         const Size size = size_of(model, target);
-        count += static_cast<size_t>(shape.rank * (size.rows + size.columns) * (target == output_head ? 1 : model.layers));
+        count += static_cast<size_t>(shape.rank * (size.rows + size.columns) * (target == output_head ? 1 : model.layers - shape.first_layer));
     }
     return count;
 }
@@ -62,6 +62,8 @@ void AdapterShape::check(const ModelShape & model) const {
     if (model.tied && has(output_head))
         throw Failure("tied_head", "targets has output, but this model's head is its token embedding: no adapter file can hold a change of the head alone",
                       "Leave output out (train_unembed: false).");
+    if (first_layer < 0 || first_layer >= model.layers)
+        throw Failure("bad_request", "first_layer is " + std::to_string(first_layer) + ", the model has " + std::to_string(model.layers) + " layers", "Name one of them, from 0.");
 }
 
 Adapter::Adapter(const ModelShape & model, const AdapterShape & shape_)
@@ -74,7 +76,7 @@ Adapter::Adapter(const ModelShape & model, const AdapterShape & shape_)
             Group & group = layers.back()[static_cast<size_t>(g)];
             group.index = layer * groups_per_layer + g;
             for (Target target : shape.targets)
-                if (target != output_head && group_of[target] == g) group.sites.push_back(Site{target, 0, 0, 0, 0, 0});
+                if (layer >= shape.first_layer && target != output_head && group_of[target] == g) group.sites.push_back(Site{target, 0, 0, 0, 0, 0});
             at = lay_out(model, group, at);
         }
     }

@@ -16,7 +16,7 @@
 #include "model/gguf_model.h"
 
 constexpr std::array<const char *, 8> target_names = {"attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down", "output"};
-/** All but the last are matrices of every layer. The last is the head, if it is not the token embedding. */
+/** All but the last are matrices of a layer. The last is the head, if it is not the token embedding. */
 enum Target { attn_q, attn_k, attn_v, attn_output, ffn_gate, ffn_up, ffn_down, output_head };
 
 /** Groups of a layer, in the order of the forward pass. */
@@ -29,8 +29,9 @@ struct AdapterShape {
     uint64_t seed;
     std::vector<Target> targets; // ascending, each once
     double dropout = 0;          // share of the inputs of every A that is dropped in training, in [0, 1)
+    int64_t first_layer = 0;     // layers before it have no adapter, and the backward pass ends at it
 
-    /** Throws tied_head when the head is a target but is the token embedding. */
+    /** Throws tied_head when the head is a target but is the token embedding, and bad_request when no layer is left. */
     void check(const ModelShape & model) const;
 
     bool has(Target target) const { return std::find(targets.begin(), targets.end(), target) != targets.end(); }
@@ -56,7 +57,7 @@ public:
     Adapter(const ModelShape & model, const AdapterShape & shape);
 
     AdapterShape shape;
-    std::vector<std::array<Group, groups_per_layer>> layers;
+    std::vector<std::array<Group, groups_per_layer>> layers; // those before first_layer have no sites
     Group head; // has no sites unless it is a target
     size_t parameters = 0;
     Buffer<float> weights, gradients, first_moments, second_moments; // [parameters] each

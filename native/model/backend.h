@@ -65,8 +65,17 @@ struct LayerWatch {
     bool wants(int64_t layer) const { return std::binary_search(layers.begin(), layers.end(), layer); }
 };
 
-/** Whether a pass keeps the activations of every layer for a backward pass, or reuses one set of them. */
+/** Whether a pass keeps activations for a backward pass, or reuses one set of them for every layer. */
 enum class Keep { nothing, activations };
+
+/** Sets of activations that a pass has: one for each layer that the backward pass reaches. */
+inline int64_t activation_sets(const ModelShape & model, const AdapterShape * adapter, Keep keep) {
+    return keep == Keep::activations ? model.layers - adapter->first_layer : 1;
+}
+/** The set that a layer writes. The layers before the adapter's first one share that layer's set, which it writes after them. */
+inline int64_t activation_set(int64_t layer, const AdapterShape * adapter, Keep keep) {
+    return keep == Keep::activations ? std::max<int64_t>(0, layer - adapter->first_layer) : 0;
+}
 
 class Backend {
 public:

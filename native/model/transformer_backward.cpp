@@ -127,7 +127,7 @@ void Transformer::place_heads_backward(const Batch & batch, int64_t layer, const
 /** Turns work_.dx from the gradient after the layer into the gradient after attention. Overwrites the layer's gate and up. */
 void Transformer::feed_forward_backward(int64_t layer, Adapter & adapter) {
     const LayerWeights & w = model_.layers[static_cast<size_t>(layer)];
-    LayerActivations & l = work_.layers[static_cast<size_t>(layer)];
+    LayerActivations & l = work_.layers[static_cast<size_t>(layer - adapter.shape.first_layer)];
     const auto & groups = adapter.layers[static_cast<size_t>(layer)];
     const int64_t d = shape().embedding, ff = shape().feed_forward;
     float *gate = l.gate.data(), *up = l.up.data(), *dx = work_.dx.data(), *dh = work_.dnormed.data();
@@ -157,12 +157,12 @@ void Transformer::feed_forward_backward(int64_t layer, Adapter & adapter) {
  */
 void Transformer::attention_part_backward(const Batch & batch, int64_t layer, Adapter & adapter) {
     const LayerWeights & w = model_.layers[static_cast<size_t>(layer)];
-    LayerActivations & l = work_.layers[static_cast<size_t>(layer)];
+    LayerActivations & l = work_.layers[static_cast<size_t>(layer - adapter.shape.first_layer)];
     const auto & groups = adapter.layers[static_cast<size_t>(layer)];
     const int64_t d = shape().embedding;
-    const bool lowest = layer == 0;
+    const bool lowest = layer == adapter.shape.first_layer;
     if (lowest && groups[group_qkv].sites.empty() && groups[group_output].sites.empty()) return;
-    const float * x = work_.x[static_cast<size_t>(layer)].data();
+    const float * x = work_.x[static_cast<size_t>(layer - adapter.shape.first_layer)].data();
     float *dx = work_.dx.data(), *dh = work_.dnormed.data();
 
     float * dadded = added_backward(w.attn_post_norm, l.attn_added, l.attn_added_inv);
@@ -192,7 +192,7 @@ void Transformer::attention_part_backward(const Batch & batch, int64_t layer, Ad
 void Transformer::layers_backward(const Batch & batch, Adapter & adapter) {
     if (adapter.shape.targets == std::vector<Target>{output_head}) return;
     const Timed timed(profile_, Op::other);
-    for (int64_t layer = shape().layers - 1; layer >= 0; layer--) {
+    for (int64_t layer = shape().layers - 1; layer >= adapter.shape.first_layer; layer--) {
         feed_forward_backward(layer, adapter);
         attention_part_backward(batch, layer, adapter);
     }

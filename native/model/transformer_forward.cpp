@@ -240,9 +240,11 @@ void Transformer::layers_forward(const Batch & batch, const Adapter * adapter, K
     const int64_t d = shape().embedding;
     for (int64_t layer = 0; layer < shape().layers; layer++) {
         const LayerWeights & w = model_.layers[static_cast<size_t>(layer)];
-        LayerActivations & l = work_.layers[keep == Keep::activations ? static_cast<size_t>(layer) : 0];
-        const float * x = work_.x[keep == Keep::activations ? static_cast<size_t>(layer) : 0].data();
-        float * x_out = work_.x[keep == Keep::activations ? static_cast<size_t>(layer) + 1 : 0].data();
+        const AdapterShape * shaped = adapter ? &adapter->shape : nullptr;
+        const auto set = static_cast<size_t>(activation_set(layer, shaped, keep)), next = static_cast<size_t>(activation_set(layer + 1, shaped, keep));
+        LayerActivations & l = work_.layers[set];
+        const float * x = work_.x[set].data();
+        float * x_out = work_.x[next].data();
         float * h = work_.normed.data();
         split(Op::norm, tokens_, 4, [&](int64_t begin, int64_t end, int) {
             for (int64_t t = begin; t < end; t++) l.attn_inv[static_cast<size_t>(t)] = rmsnorm(x + t * d, w.attn_norm.data(), shape().norm_eps, d, h + t * d);

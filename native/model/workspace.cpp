@@ -6,7 +6,7 @@ void Workspace::ensure(const ModelShape & m, const Adapter * adapter, int64_t to
     const auto t = static_cast<size_t>(tokens);
     const auto d = static_cast<size_t>(m.embedding), ff = static_cast<size_t>(m.feed_forward);
     const auto q = static_cast<size_t>(m.heads * m.head_values), kv = static_cast<size_t>(m.kv_heads * m.head_values);
-    const size_t sets = keep == Keep::activations ? static_cast<size_t>(m.layers) : 1;
+    const auto sets = static_cast<size_t>(activation_sets(m, adapter ? &adapter->shape : nullptr, keep));
     if (layers.size() < sets) {
         layers.resize(sets);
         x.resize(sets + 1);
@@ -35,7 +35,7 @@ void Workspace::ensure(const ModelShape & m, const Adapter * adapter, int64_t to
         l.attn_inv.ensure(t);
         l.ffn_inv.ensure(t);
         for (size_t g = 0; adapter && g < groups_per_layer; g++) {
-            const auto width = static_cast<size_t>(adapter->layers[i][g].width);
+            const auto width = static_cast<size_t>(adapter->layers.back()[g].width);
             l.u[g].ensure(t * width);
             widest = std::max(widest, width);
         }
@@ -63,9 +63,9 @@ int64_t Workspace::bytes_per_token(const ModelShape & m, const AdapterShape * ad
     const int64_t u = adapter ? adapter->rank * static_cast<int64_t>(adapter->targets.size()) : 0;
     const int64_t head_norms = m.head_norms ? q + kv + m.heads + m.kv_heads : 0, post_norms = m.post_norms ? 2 * d + 2 : 0;
     const int64_t layer = d + 2 * q + 2 * kv + m.heads + 2 * ff + 2 + head_norms + post_norms + u;
-    const int64_t shared = d + ff;
+    const int64_t shared = d + ff, sets = activation_sets(m, adapter, keep);
     const int64_t dropped = adapter && adapter->dropout > 0 ? std::max({d, ff, q}) : 0;
     const int64_t backward = (m.post_norms ? 3 : 2) * d + ff + 4 * q + 2 * kv + u + dropped;
-    const int64_t floats = keep == Keep::activations ? m.layers * layer + (m.layers + 1) * d + shared + backward : layer + 2 * d + shared;
+    const int64_t floats = keep == Keep::activations ? sets * layer + (sets + 1) * d + shared + backward : layer + 2 * d + shared;
     return floats * static_cast<int64_t>(sizeof(float));
 }

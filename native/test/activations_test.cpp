@@ -191,7 +191,7 @@ void test_ablation(Opened & o, const std::string & name) {
 void test_stack(const std::string & path) {
     Trainer trainer;
     const ModelShape & m = trainer.open(path, 1, 0);
-    trainer.create_adapter("q", {2, 6, 1, {attn_q}});
+    trainer.create_adapter("q", {2, 6, 1, {attn_q}, 0, 1});
     const Rows rows = test_rows();
     const ActivationAsk ask{{0}, {Stream::residual, Stream::ffn_down}, {10}, {0}};
     const Trainer::Activations before = trainer.activations("q", rows, ask);
@@ -202,6 +202,7 @@ void test_stack(const std::string & path) {
     const Adapter & stacked = trainer.stack_adapter("s", "q", 2, {{0, ffn_down}}, a, b);
     CHECK(stacked.shape.rank == 4 && stacked.shape.alpha == 12, "rank %ld, alpha %g", stacked.shape.rank, stacked.shape.alpha);
     CHECK(stacked.shape.targets == (std::vector<Target>{attn_q, ffn_down}), "targets");
+    CHECK(stacked.shape.first_layer == 0, "the edit lies below the adapter");
     const Trainer::Activations after = trainer.activations("s", rows, ask);
     std::vector<double> expected(d), added(d);
     for (size_t r = 0; r < d; r++) {

@@ -61,8 +61,8 @@ inline std::vector<Target> targets_of(const ModelShape & model) {
     return targets;
 }
 
-inline Adapter device_test_adapter(const ModelShape & model, const std::vector<Target> & targets, double dropout, int64_t rank = 4) {
-    Adapter adapter = random_adapter(model, targets, rank, 1.5 * static_cast<double>(rank), 5);
+inline Adapter device_test_adapter(const ModelShape & model, const std::vector<Target> & targets, double dropout, int64_t rank = 4, int64_t first_layer = 0) {
+    Adapter adapter = random_adapter(model, targets, rank, 1.5 * static_cast<double>(rank), 5, 0, first_layer);
     // Adapters are small compared with what they adapt. Larger ones make these models so sensitive that only single precision can follow.
     for (size_t i = 0; i < adapter.parameters; i++) adapter.weights[i] *= 0.25f;
     adapter.shape.dropout = dropout;
@@ -108,9 +108,9 @@ struct Expected {
     std::vector<double> numbers;
     Adapter adapter;
 };
-inline Expected expected_of(const ModelSource & source, const Asked & asked, const std::vector<Target> & targets, double dropout = 0, int threads = 2, int64_t rank = 4) {
+inline Expected expected_of(const ModelSource & source, const Asked & asked, const std::vector<Target> & targets, double dropout = 0, int threads = 2, int64_t rank = 4, int64_t first_layer = 0) {
     Transformer cpu(source, threads);
-    Adapter adapter = device_test_adapter(cpu.shape(), targets, dropout, rank);
+    Adapter adapter = device_test_adapter(cpu.shape(), targets, dropout, rank, first_layer);
     std::vector<double> numbers = numbers_of(cpu.forward_backward(asked.batch, adapter, asked.asks));
     return {std::move(numbers), std::move(adapter)};
 }
@@ -118,7 +118,7 @@ inline Expected expected_of(const ModelSource & source, const Asked & asked, con
 inline DeviceParity parity_with(const Expected & from_cpu, Backend & device, const Asked & asked) {
     const Adapter & theirs = from_cpu.adapter;
     const std::vector<double> & expected = from_cpu.numbers;
-    Adapter ours = device_test_adapter(device.shape(), theirs.shape.targets, theirs.shape.dropout, theirs.shape.rank);
+    Adapter ours = device_test_adapter(device.shape(), theirs.shape.targets, theirs.shape.dropout, theirs.shape.rank, theirs.shape.first_layer);
     const std::vector<double> seen = numbers_of(device.forward_backward(asked.batch, ours, asked.asks));
     device.fetch(ours);
     device.forget(ours);
@@ -312,6 +312,7 @@ inline void all_gates(const std::string & name, bool narrow, int parts, const st
     gate_3(name, narrow, parity_with_cpu(*device, path, asked, targets_of(shape)));
     gate_3(name + " with dropout", narrow, parity_with_cpu(*device, path, asked, targets_of(shape), 0.25));
     gate_3(name + " with two targets", narrow, parity_with_cpu(*device, path, asked, {attn_v, ffn_down}));
+    gate_3(name + " from its second layer", narrow, parity_with(expected_of(path, asked, targets_of(shape), 0.25, 2, 4, 1), *device, asked));
     // Adam takes full steps by the signs of gradients that are mostly rounding, so in bf16 two devices soon differ.
     gate_5(name, *device, path, asked, parts, narrow ? 0.1 : 1e-4);
     check_average(name, *device, path, asked);

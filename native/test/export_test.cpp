@@ -99,6 +99,10 @@ void test_gguf_comes_back(const std::string & model) {
     other = {4, 8, 9, {attn_q}};
     trainer.create_adapter("e", other);
     CHECK(begins(code_of([&] { trainer.load("e", file); }), "checkpoint_mismatch"), "targets");
+    other = test_shape;
+    other.first_layer = 1;
+    trainer.create_adapter("f", other);
+    CHECK(begins(code_of([&] { trainer.load("f", file); }), "checkpoint_mismatch"), "first layer");
     CHECK(begins(code_of([&] { trainer.load("b", model); }), "invalid_model"), "no adapter");
     for (const char * kind : {"gguf", "peft", "merged"}) {
         const auto again = [&] {
@@ -284,6 +288,34 @@ void test_peft(const std::string & model) {
     CHECK(config["base_model_name_or_path"] == std::filesystem::path(model).stem().string(), "%s", config["base_model_name_or_path"].dump().c_str());
 }
 
+/** An adapter of the upper layers comes back from every kind of file, and names its layers as PEFT reads them. */
+void test_upper_layers(const std::string & model) {
+    Trainer trainer;
+    const int64_t layers = trainer.open(model, 1, 0).layers;
+    AdapterShape upper = test_shape;
+    upper.first_layer = 1;
+    train(trainer, upper);
+    CHECK(scores(trainer, std::string("a")) != scores(trainer, std::nullopt), "it changes nothing");
+    const std::string folder = scratch_folder();
+    trainer.export_gguf("a", folder + "/a.gguf", {});
+    trainer.export_peft("a", folder + "/peft", {});
+    trainer.save("a", folder + "/checkpoint");
+    const std::vector<uint8_t> text = read_whole_file(folder + "/peft/adapter_config.json", 1 << 20);
+    std::vector<int64_t> expected;
+    for (int64_t layer = 1; layer < layers; layer++) expected.push_back(layer);
+    CHECK(json::parse(text.begin(), text.end())["layers_to_transform"] == json(expected), "layers");
+    trainer.create_adapter("b", upper);
+    for (const char * name : {"/a.gguf", "/peft", "/checkpoint"}) {
+        trainer.load("b", folder + name);
+        CHECK(scores(trainer, std::string("a")) == scores(trainer, std::string("b")), "%s gives other scores", name);
+    }
+    trainer.create_adapter("whole", test_shape);
+    for (const char * name : {"/a.gguf", "/peft", "/checkpoint"}) CHECK(begins(code_of([&] { trainer.load("whole", folder + name); }), "checkpoint_mismatch"), "%s", name);
+    CHECK(begins(code_of([&] { trainer.average_adapter("whole", "a", 0.5); }), "bad_request"), "average");
+    upper.first_layer = layers;
+    CHECK(begins(code_of([&] { trainer.create_adapter("none", upper); }), "bad_request"), "no layer left");
+}
+
 std::vector<std::string> trainable(const std::string & folder) {
     std::vector<std::string> models;
     for (const auto & entry : std::filesystem::directory_iterator(folder))
@@ -301,6 +333,7 @@ int main(int, char ** arguments) {
     for (const std::string & model : models) test_merged(model);
     test_merged_overflow(quantised);
     test_gguf_comes_back(quantised);
+    test_upper_layers(quantised);
     for (const char * name : {"tiny-f32", "tiny-f32-untied"}) test_peft(folder + "/" + name + ".gguf");
     return failed_checks == 0 ? 0 : 1;
 }

@@ -32,8 +32,8 @@ TestBatch test_batch(int64_t vocabulary, const std::vector<int64_t> & lengths, u
     return batch;
 }
 
-Adapter random_adapter(const ModelShape & model, const std::vector<Target> & targets, int64_t rank, double alpha, uint64_t seed, double dropout) {
-    Adapter adapter(model, AdapterShape{rank, alpha, seed, targets, dropout});
+Adapter random_adapter(const ModelShape & model, const std::vector<Target> & targets, int64_t rank, double alpha, uint64_t seed, double dropout, int64_t first_layer) {
+    Adapter adapter(model, AdapterShape{rank, alpha, seed, targets, dropout, first_layer});
     for (size_t i = 0; i < adapter.parameters; i++) adapter.weights[i] = static_cast<float>((2 * random_uniform(seed + 1, i) - 1) * 0.2);
     return adapter;
 }
@@ -93,10 +93,11 @@ void run_worker(Transformer & model, const TestBatch & test, size_t first, size_
 }
 
 /** run(model, adapter, seen) computes the batch, and this compares the result with double precision. */
-template <class F> Parity parity_of(const std::string & path, const std::vector<Target> & targets, const TestBatch & batch, int threads, double dropout, const F & run) {
+template <class F>
+Parity parity_of(const std::string & path, const std::vector<Target> & targets, const TestBatch & batch, int threads, double dropout, int64_t first_layer, const F & run) {
     const ReferenceModel reference(path);
     Transformer model(path, threads);
-    Adapter a = random_adapter(model.shape(), targets, test_rank, test_alpha, 5, dropout);
+    Adapter a = random_adapter(model.shape(), targets, test_rank, test_alpha, 5, dropout, first_layer);
     const FullReference expected = run_reference(reference, batch, a, std::vector<double>(a.weights.data(), a.weights.data() + a.parameters), true);
     const size_t tokens = expected.logprobs.size();
     FullReference seen{0, std::vector<double>(tokens), std::vector<double>(tokens), std::vector<double>(tokens), {}};
@@ -115,9 +116,9 @@ template <class F> Parity parity_of(const std::string & path, const std::vector<
 
 } // namespace
 
-Parity parity_with_reference(const std::string & path, const std::vector<Target> & targets, int threads, bool packed, double dropout) {
+Parity parity_with_reference(const std::string & path, const std::vector<Target> & targets, int threads, bool packed, double dropout, int64_t first_layer) {
     const TestBatch batch = test_batch(GgufModel(path).shape.vocabulary, {7, 1, 70, 2, 33, 130}, 11);
-    return parity_of(path, targets, batch, threads, dropout, [&](Transformer & model, Adapter & a, FullReference & seen) {
+    return parity_of(path, targets, batch, threads, dropout, first_layer, [&](Transformer & model, Adapter & a, FullReference & seen) {
         if (packed) return run_worker(model, batch, 0, batch.rows.size(), a, 0, seen);
         size_t at = 0;
         for (size_t r = 0; r < batch.rows.size(); r++) {
@@ -144,7 +145,7 @@ std::vector<int64_t> all_needed(const TestBatch & batch) {
 
 Parity shared_parity(const std::string & path, const TestBatch & batch, int threads, int64_t most) {
     const std::vector<Target> targets = {attn_q, attn_k, attn_v, attn_output, ffn_gate, ffn_up, ffn_down};
-    return parity_of(path, targets, batch, threads, 0, [&](Transformer & model, Adapter & a, FullReference & seen) {
+    return parity_of(path, targets, batch, threads, 0, 0, [&](Transformer & model, Adapter & a, FullReference & seen) {
         const Packing packing = pack(rows_of(batch), all_needed(batch), most, true);
         for (const Pass & pass : packing.passes) {
             std::vector<Ask> asks;

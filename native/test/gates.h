@@ -18,14 +18,14 @@ struct TestBatch {
 TestBatch test_batch(int64_t vocabulary, const std::vector<int64_t> & lengths, uint64_t seed);
 
 /** An adapter whose A and B are both random, so that no gradient is zero. */
-Adapter random_adapter(const ModelShape & model, const std::vector<Target> & targets, int64_t rank, double alpha, uint64_t seed, double dropout = 0);
+Adapter random_adapter(const ModelShape & model, const std::vector<Target> & targets, int64_t rank, double alpha, uint64_t seed, double dropout = 0, int64_t first_layer = 0);
 
 /** The largest relative L2 errors, against double precision, of log-probs, entropies, log-sums and of each adapter tensor's gradient. */
 struct Parity {
     double logprobs, entropies, log_sums, gradients;
     std::string worst; // adapter tensor with the largest gradient error
 };
-Parity parity_with_reference(const std::string & path, const std::vector<Target> & targets, int threads, bool packed, double dropout = 0);
+Parity parity_with_reference(const std::string & path, const std::vector<Target> & targets, int threads, bool packed, double dropout = 0, int64_t first_layer = 0);
 /** The same for the given rows in passes of at most `most` tokens, where rows share a common beginning. */
 Parity shared_parity(const std::string & path, const TestBatch & batch, int threads, int64_t most);
 

@@ -83,6 +83,8 @@ export const recipe = {
         train_mlp: { type: "boolean" },
         /** Whether to train the output head, where it is not tied to the token embedding; false when absent. */
         train_unembed: { type: "boolean" },
+        /** Share of the layers, counted from the output, that have an adapter; 1 when absent. */
+        top_layers: { type: "number", exclusiveMinimum: 0, maximum: 1 },
         /** Dropout on the adapter's inputs during training; 0 when absent. */
         dropout: { type: "number", minimum: 0, maximum: 0.9999 },
         /** Seed for initialising A; training.seed when absent. */

@@ -195,7 +195,9 @@ async function openPlan(
   return {
     ...{ run, base, prepared, said, state, identity, reinforcePlan, means, startUp },
     check: createChecker(run, base, { dev: prepared.dev, base: said, draws: reinforcePlan !== null }).check,
-    adapters: new Map([["base", { id: "base", path: null, shape: shapeOf(run.request.recipe), rowsSeen: 0 }]]),
+    adapters: new Map([
+      ["base", { id: "base", path: null, shape: shapeOf(run.request.recipe, base.model.layers), rowsSeen: 0 }],
+    ]),
     phases: [],
     checks: new Map(),
     hours: [state.hours],
@@ -340,7 +342,7 @@ async function exportBest(plan: Plan, told: Told) {
   return { training, exported: await exportAdapter(run, training, chosen, autoAlignReport(state, told, plan)) };
 }
 
-const scaleOf = ({ alpha, rank }: AdapterShape): number => alpha / rank;
+const scaleOf = ({ alpha, rank }: Pick<AdapterShape, "alpha" | "rank">): number => alpha / rank;
 
 /** The candidate that phase `at` made; its step is the last of all phases up to it. */
 function candidateOf({ run, state, adapters, checks }: Plan, at: number): Candidate {
@@ -350,7 +352,7 @@ function candidateOf({ run, state, adapters, checks }: Plan, at: number): Candid
   return {
     step: state.history.slice(0, at + 1).reduce((total, one) => total + one.steps_run, 0),
     repaired: arm === "distil",
-    scale: scaleOf(adapters.get(id)!.shape) / scaleOf(shapeOf(run.request.recipe)),
+    scale: scaleOf(adapters.get(id)!.shape) / scaleOf(run.request.recipe.adapter),
     dev: meanOf(state.checkpoints[at + 1]!.dev),
     guards,
     penalty: guards === null ? 0 : penaltyOf(guards, run.request.recipe.guards!),

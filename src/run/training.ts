@@ -88,7 +88,7 @@ export async function openTraining(
   start: Start = {
     folder: join(run.folder, "checkpoints"),
     identity: { request_sha256: identityOf(run.request), rows_sha256: prepared.sha256 },
-    shape: shapeOf(run.request.recipe),
+    shape: shapeOf(run.request.recipe, base.model.layers),
     from: null,
     step: 0,
   },

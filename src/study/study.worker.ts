@@ -10,7 +10,7 @@ import { headingOf } from "./heading.ts";
 import { type CandidateTask, candidatesOf, type ItemCandidate } from "./items/candidates.ts";
 import { type ItemPlan, inUsualLanguage, planOf } from "./items/plan.ts";
 import { type Overlap, overlapOf, type QuestionMarks } from "./leakage.ts";
-import { lexiconOf } from "./lexicon.ts";
+import { type Lexicon, lexiconOf } from "./lexicon.ts";
 import { type Passage, passagesOf, statementsOf } from "./passages.ts";
 import { type Planned, planned } from "./plain.ts";
 import { asking } from "./remote.ts";
@@ -28,18 +28,27 @@ export const overlap = ({ marks, rows }: { marks: QuestionMarks; rows: StudyRow[
 export const passages = (task: { documents: SnapshotDocument[]; organisation: string | null }): Passage[] =>
   passagesOf(task.documents, task.organisation);
 
-interface SearchTask {
+interface Searched {
   documents: readonly SnapshotDocument[];
   organisation?: string | null;
-  questions: readonly string[];
+}
+
+const lexiconFor = ({ documents, organisation = null }: Searched): Lexicon =>
+  lexiconOf(inUsualLanguage(passagesOf(documents, organisation)));
+
+/** What `search` searches. The thread's only worker keeps it until the thread is closed. */
+let indexed: Lexicon | null = null;
+
+export function index(documents: Searched): void {
+  indexed = lexiconFor(documents);
 }
 
 /** Maximum passages found for a question. */
 const mostFound = 4;
 
-/** For each question, the passages that a search by its words finds, best first. */
-export function search({ documents, organisation = null, questions }: SearchTask): Passage[][] {
-  const lexicon = lexiconOf(inUsualLanguage(passagesOf(documents, organisation)));
+/** For each question, the passages that a search by its words finds in the indexed documents, best first. */
+export function search(questions: readonly string[]): Passage[][] {
+  const lexicon = indexed!;
   return questions.map((question) => lexicon.search(question).slice(0, mostFound));
 }
 
@@ -47,8 +56,16 @@ export function search({ documents, organisation = null, questions }: SearchTask
  * For each question, the text of the passage that ranks first for its words, under its headings; null if no passage has
  * them.
  */
-export const passagesFor = (task: SearchTask): (string | null)[] =>
-  search(task).map(([found]) => (found === undefined ? null : `${headingOf(found)}\n${found.text}`));
+export function passagesFor({
+  questions,
+  ...documents
+}: Searched & { questions: readonly string[] }): (string | null)[] {
+  const lexicon = lexiconFor(documents);
+  return questions.map((question) => {
+    const [found] = lexicon.search(question);
+    return found === undefined ? null : `${headingOf(found)}\n${found.text}`;
+  });
+}
 
 export const forecast = (task: {
   documents: SnapshotDocument[];

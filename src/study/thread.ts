@@ -12,7 +12,9 @@ export interface StudyThread {
   overlap(task: Parameters<Work["overlap"]>[0]): Promise<ReturnType<Work["overlap"]>>;
   passages(task: Parameters<Work["passages"]>[0]): Promise<ReturnType<Work["passages"]>>;
   passagesFor(task: Parameters<Work["passagesFor"]>[0]): Promise<ReturnType<Work["passagesFor"]>>;
-  search(task: Parameters<Work["search"]>[0]): Promise<ReturnType<Work["search"]>>;
+  /** Makes the index that `search` needs. */
+  index(documents: Parameters<Work["index"]>[0]): Promise<void>;
+  search(questions: Parameters<Work["search"]>[0]): Promise<ReturnType<Work["search"]>>;
   forecast(task: Parameters<Work["forecast"]>[0]): Promise<ReturnType<Work["forecast"]>>;
   references(task: Parameters<Work["references"]>[0]): Promise<ReturnType<Work["references"]>>;
   plan(task: Parameters<Work["plan"]>[0]): Promise<ReturnType<Work["plan"]>>;
@@ -26,6 +28,8 @@ export function openStudyThread(signal: AbortSignal): StudyThread {
     filename: new URL("./study.worker.ts", import.meta.url).href,
     minThreads: 0,
     maxThreads: 1,
+    // The worker keeps the index between searches.
+    idleTimeout: Number.POSITIVE_INFINITY,
   });
   return {
     async study(task, parts) {
@@ -42,7 +46,8 @@ export function openStudyThread(signal: AbortSignal): StudyThread {
     overlap: (task) => pool.run(task, { name: "overlap", signal }),
     passages: (task) => pool.run(task, { name: "passages", signal }),
     passagesFor: (task) => pool.run(task, { name: "passagesFor", signal }),
-    search: (task) => pool.run(task, { name: "search", signal }),
+    index: (documents) => pool.run(documents, { name: "index", signal }),
+    search: (questions) => pool.run(questions, { name: "search", signal }),
     forecast: (task) => pool.run(task, { name: "forecast", signal }),
     references: (task) => pool.run(task, { name: "references", signal }),
     plan: (task) => pool.run(task, { name: "plan", signal }),

@@ -14,7 +14,7 @@ import type { Item } from "../../src/catalog/benchmarks.ts";
 import { chatWriter, isToSearch } from "../../src/domain/benchmarks/create/writing.ts";
 import { planOf } from "../../src/study/items/plan.ts";
 import { type Passage, passagesOf } from "../../src/study/passages.ts";
-import { search } from "../../src/study/study.worker.ts";
+import { index, search } from "../../src/study/study.worker.ts";
 import { testHouse } from "../helpers/house.ts";
 import { readJsonLines } from "../helpers/json-lines.ts";
 import { madeBenchmark } from "./prove/made-benchmark.ts";
@@ -64,6 +64,7 @@ async function asks(): Promise<void> {
     throw never;
   });
   const documents = await readFolder(corpus);
+  index({ documents });
   const plans = planOf(documents, { seed, wanted });
   const unlessMissing = async <T>(what: Promise<T>): Promise<T | null> =>
     what.catch((error: unknown) => {
@@ -73,7 +74,7 @@ async function asks(): Promise<void> {
   for (const plan of plans) {
     const [items] = (await unlessMissing(writer.write([plan]))) ?? [[]];
     for (const item of items!.filter(isToSearch)) {
-      const [found] = search({ documents, questions: [item.question] });
+      const [found] = search([item.question]);
       await unlessMissing(writer.search(item, plan, found!));
     }
   }

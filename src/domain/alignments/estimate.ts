@@ -1,6 +1,8 @@
 // Estimates what an alignment would take before it starts: rows from the plain forms of its documents, time from what
 // the trainer's arithmetic allows on this machine. Figures are ranges; none is a promise.
 import type { Recipe } from "../../contract/recipe.ts";
+import { shapeOf as modelShapeOf } from "../../engine/gguf/gpu.ts";
+import { readGgufHeader } from "../../engine/gguf/header.ts";
 import type { Trainer, TrainingEstimate } from "../../engine/train/trainer.ts";
 import { shapeOf } from "../../run/folder/adapter-shape.ts";
 import type { Planned } from "../../study/plain.ts";
@@ -58,13 +60,24 @@ export async function costOf(
   }: { base: { path: string; memory_bytes: number }; recipe: Recipe; threads: number; hasGpu: boolean },
 ): Promise<RunCost> {
   try {
-    const { rank, targets, dropout = 0 } = shapeOf(recipe);
+    const { layers } = modelShapeOf(readGgufHeader(base.path));
+    const { rank, targets, dropout = 0, firstLayer = 0 } = shapeOf(recipe, layers);
     const { devices, noGpu } = await trainer.hello();
     // The list also holds a GPU that the trainer cannot use.
     const device = devices.find(({ kind }) => kind === (noGpu === null ? "cuda" : "cpu"))!;
     const longestRow = recipe.rendering.max_seq_len;
     const estimated = (kind: "cpu" | "cuda", passTokens: number) =>
-      trainer.estimate({ path: base.path, rank, targets, dropout, longestRow, passTokens, threads, device: kind });
+      trainer.estimate({
+        path: base.path,
+        rank,
+        targets,
+        dropout,
+        firstLayer,
+        longestRow,
+        passTokens,
+        threads,
+        device: kind,
+      });
     // Choosing the adapter's strength needs a second adapter in memory.
     const bytesOf = (one: TrainingEstimate): number => one.totalBytes + one.adapterBytes;
 

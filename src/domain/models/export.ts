@@ -46,11 +46,13 @@ export async function exportModel(
 function shapeOf({ values, tensors }: GgufHeader): AdapterShape {
   const firsts = tensors.filter((tensor) => tensor.name.endsWith(".weight.lora_a"));
   const targets = new Set(firsts.map((tensor) => tensor.name.split(".").at(-3) as AdapterTarget));
+  const layers = firsts.flatMap(({ name }) => name.match(/^blk\.(\d+)\./)?.[1] ?? []).map(Number);
   return {
     rank: firsts[0]?.shape[1] ?? 0,
     alpha: Number(values.get("adapter.lora.alpha")),
     seed: 0,
     targets: [...targets],
+    firstLayer: layers.length === 0 ? 0 : Math.min(...layers),
   };
 }
 

@@ -188,6 +188,7 @@ class TrainerProcess implements Trainer {
       rank: training.rank,
       targets: training.targets,
       ...(training.dropout !== undefined && { dropout: training.dropout }),
+      ...(training.firstLayer !== undefined && { first_layer: training.firstLayer }),
       longest_row: training.longestRow,
       pass_tokens: training.passTokens,
       threads: training.threads,
@@ -215,8 +216,11 @@ class TrainerProcess implements Trainer {
     };
   }
 
-  async createAdapter(adapter: string, shape: AdapterShape): Promise<{ parameters: number; version: number }> {
-    const { fields } = await this.#call("adapter_create", { adapter, ...shape });
+  async createAdapter(
+    adapter: string,
+    { firstLayer: first_layer = 0, ...shape }: AdapterShape,
+  ): Promise<{ parameters: number; version: number }> {
+    const { fields } = await this.#call("adapter_create", { adapter, ...shape, first_layer });
     return fields as { parameters: number; version: number };
   }
 
@@ -333,14 +337,14 @@ class TrainerProcess implements Trainer {
     adapter: string,
     from: string,
     { rank, sites }: Edit,
-  ): Promise<Pick<AdapterShape, "rank" | "alpha" | "targets">> {
+  ): Promise<Pick<AdapterShape, "rank" | "alpha" | "targets" | "firstLayer">> {
     const { fields } = await this.#call(
       "adapter_stack",
       { adapter, from, rank, sites: sites.map(({ layer, writer }) => [layer, writer]) },
       { a: joined(sites.map(({ a }) => a)), b: joined(sites.map(({ b }) => b)) },
     );
     const { rank: whole, alpha, targets } = fields as Pick<AdapterShape, "rank" | "alpha" | "targets">;
-    return { rank: whole, alpha, targets };
+    return { rank: whole, alpha, targets, firstLayer: fields.first_layer as number };
   }
 
   async save(adapter: string, folder: string): Promise<SavedFile[]> {

@@ -137,6 +137,8 @@ export interface AdapterShape {
   targets: AdapterTarget[];
   /** Dropout of the adapter's inputs in training, in [0, 1); default 0. */
   dropout?: number;
+  /** Layers before it have no adapter; default 0. */
+  firstLayer?: number;
 }
 
 export interface TrainingEstimate {
@@ -255,6 +257,7 @@ export interface Trainer {
       rank: number;
       targets: AdapterTarget[];
       dropout?: number;
+      firstLayer?: number;
       longestRow: number;
       passTokens: number;
       threads: number;
@@ -274,7 +277,7 @@ export interface Trainer {
     step: OptimStep,
   ): Promise<{ step: number; version: number; gradNorm: number; clipped: boolean }>;
   /**
-   * One step of a moving average of `from`, which has the same rank, alpha and targets. It averages the factors, not the
+   * One step of a moving average of `from`, which has the same rank, alpha, targets and first layer. It averages the factors, not the
    * product.
    */
   averageAdapter(adapter: string, from: string, decay: number): Promise<{ version: number }>;
@@ -297,7 +300,11 @@ export interface Trainer {
     unit: Float32Array,
   ): Promise<{ direction: Float32Array; row: Float32Array }>;
   /** A new adapter that does what `from` does and adds the edit: ranks are concatenated, the scale stays. */
-  stackAdapter(adapter: string, from: string, edit: Edit): Promise<Pick<AdapterShape, "rank" | "alpha" | "targets">>;
+  stackAdapter(
+    adapter: string,
+    from: string,
+    edit: Edit,
+  ): Promise<Pick<AdapterShape, "rank" | "alpha" | "targets" | "firstLayer">>;
   save(adapter: string, folder: string): Promise<SavedFile[]>;
   /** Loads a folder of `save`, or a GGUF adapter, which starts at step 0 without optimizer moments. */
   load(adapter: string, path: string): Promise<{ step: number; version: number }>;

@@ -179,13 +179,13 @@ const timedPasses = 3;
  */
 async function costsOf(
   run: Run,
-  { trainer, hello }: OpenedBase,
+  { trainer, hello, model }: OpenedBase,
   { rows }: Prepared,
   plan: ReinforcePlan | null,
 ): Promise<Omit<Record<Arm, ArmCost>, "represent">> {
   const { recipe } = run.request;
   const { batch_size: size } = recipe.training;
-  await trainer.createAdapter(adapterName, shapeOf(recipe));
+  await trainer.createAdapter(adapterName, shapeOf(recipe, model.layers));
   const pass = async (count: number, at: number): Promise<number> => {
     const some = Array.from({ length: count }, (_, index) => rows[(at * count + index) % rows.length]!);
     const since = run.parts.clock.monotonicMs();

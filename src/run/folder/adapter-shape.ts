@@ -6,8 +6,8 @@ import type { AdapterShape, AdapterTarget } from "../../engine/train/trainer.ts"
 const attention: AdapterTarget[] = ["attn_q", "attn_k", "attn_v", "attn_output"];
 const feedForward: AdapterTarget[] = ["ffn_gate", "ffn_up", "ffn_down"];
 
-/** The adapter shape of a recipe. Throws run_folder_invalid when nothing would be trained. */
-export function shapeOf({ adapter, training }: Pick<Recipe, "adapter" | "training">): AdapterShape {
+/** The adapter shape of a recipe for a model of so many layers. Throws run_folder_invalid when nothing would be trained. */
+export function shapeOf({ adapter, training }: Pick<Recipe, "adapter" | "training">, layers: number): AdapterShape {
   const targets: AdapterTarget[] = [
     ...(adapter.train_attn ? attention : []),
     ...(adapter.train_mlp ? feedForward : []),
@@ -15,6 +15,7 @@ export function shapeOf({ adapter, training }: Pick<Recipe, "adapter" | "trainin
   ];
   if (targets.length === 0)
     throw new Failure("run_folder_invalid", "request.json: recipe.adapter selects nothing to train");
-  const { rank, alpha, dropout = 0, init_seed: seed = training.seed } = adapter;
-  return { rank, alpha, seed, targets, dropout };
+  const { rank, alpha, dropout = 0, top_layers: share = 1, init_seed: seed = training.seed } = adapter;
+  const firstLayer = Math.min(layers - 1, Math.round((1 - share) * layers));
+  return { rank, alpha, seed, targets, dropout, firstLayer };
 }

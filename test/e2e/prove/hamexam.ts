@@ -6,6 +6,8 @@ import { writeJsonDurably } from "../../../src/base/files.ts";
 import { createLog } from "../../../src/base/log.ts";
 import { seeded } from "../../../src/base/statistics/random.ts";
 import { shuffled } from "../../../src/base/text.ts";
+import { shapeOf as modelShapeOf } from "../../../src/engine/gguf/gpu.ts";
+import { readGgufHeader } from "../../../src/engine/gguf/header.ts";
 import { openTokenizer } from "../../../src/engine/serve/bases.ts";
 import type { Trainer } from "../../../src/engine/train/trainer.ts";
 import { startTrainer } from "../../../src/engine/train/trainer-process.ts";
@@ -82,7 +84,9 @@ async function loadAdapter(trainer: Trainer, run: string): Promise<string> {
   const { lora_alpha: alpha } = JSON.parse(readFileSync(join(peft, "adapter_config.json"), "utf8")) as {
     lora_alpha: number;
   };
-  await trainer.createAdapter(adapterName, { ...shapeOf((await readRequest(run)).recipe), alpha });
+  const { base, recipe } = await readRequest(run);
+  const { layers } = modelShapeOf(readGgufHeader(base.path));
+  await trainer.createAdapter(adapterName, { ...shapeOf(recipe, layers), alpha });
   await trainer.load(adapterName, peft);
   return adapterName;
 }

@@ -62,8 +62,8 @@ async function withDocuments(
 const enough = 1.5;
 
 /**
- * Writes questions until there are enough verified passages or no plan is left, has unanswerable ones searched for in
- * other passages, then applies the gates.
+ * Writes questions until there are enough verified passages or no plan is left, each time has unanswerable ones searched
+ * for in other passages, then applies the gates.
  */
 export async function phrase(parts: MakeParts, claim: Claim, draft: DraftRow, signal: AbortSignal): Promise<void> {
   const { rows } = parts;
@@ -77,29 +77,33 @@ export async function phrase(parts: MakeParts, claim: Claim, draft: DraftRow, si
     written.filter((items) => items.some(({ verified }) => verified)).length >= enough * wanted;
   const writer = writerOf(parts, draft, signal);
   let { seconds } = draft;
-  while (writer !== null && written.length < plans.length && !isEnough()) {
-    signal.throwIfAborted();
-    if (isStopping(parts, claim)) return;
-    const first = written.length;
-    const group = plans.slice(first, first + writer.together).map((_, at) => planOf(first + at));
-    const since = parts.clock.monotonicMs();
-    const items = await writer.write(group);
+  const keep = (first: number, items: readonly Verified[][], since: number): void => {
     seconds += (parts.clock.monotonicMs() - since) / 1000;
     keepWritten(parts, claim, draft, first, items, seconds);
-    written.push(...items);
-  }
+    for (const [at, some] of items.entries()) written[first + at] = some;
+  };
   await withDocuments(parts, draft, signal, async (documents, thread) => {
-    const open = written.flatMap((items, at) => items.filter(isToSearch).map((item) => ({ at, item })));
-    const questions = open.map(({ item }) => item.question);
-    const found = open.length > 0 ? await thread.search({ documents, questions }) : [];
-    for (const [index, { at, item }] of open.entries()) {
+    if (writer !== null) await thread.index({ documents });
+    const searchOpen = async (by: ItemWriter): Promise<void> => {
+      const open = written.flatMap((items, at) => items.filter(isToSearch).map((item) => ({ at, item })));
+      const found = await thread.search(open.map(({ item }) => item.question));
+      for (const [index, { at, item }] of open.entries()) {
+        signal.throwIfAborted();
+        const since = parts.clock.monotonicMs();
+        const searched = await by.search(item, planOf(at), found[index]!);
+        keep(at, [written[at]!.map((one) => (one === item ? searched : one))], since);
+      }
+    };
+    // A process that ended between writing and searching left some open.
+    if (writer !== null) await searchOpen(writer);
+    while (writer !== null && written.length < plans.length && !isEnough()) {
       signal.throwIfAborted();
-      if (writer === null || isStopping(parts, claim)) return;
+      if (isStopping(parts, claim)) return;
+      const first = written.length;
+      const group = plans.slice(first, first + writer.together).map((_, at) => planOf(first + at));
       const since = parts.clock.monotonicMs();
-      const searched = await writer.search(item, planOf(at), found[index]!);
-      seconds += (parts.clock.monotonicMs() - since) / 1000;
-      written[at] = written[at]!.map((one) => (one === item ? searched : one));
-      keepWritten(parts, claim, draft, at, [written[at]], seconds);
+      keep(first, await writer.write(group), since);
+      await searchOpen(writer);
     }
     const said = written.map((items, at): WrittenOf => {
       const { passage, near } = planOf(at);
