@@ -7,16 +7,17 @@ import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { Failure, type FailureCode } from "../../src/base/errors.ts";
 import { exportModel } from "../../src/domain/models/export.ts";
+import type { AdapterShape } from "../../src/engine/train/trainer.ts";
 import { startTrainer } from "../../src/engine/train/trainer-process.ts";
 import { executable, openWorker, rowsOf, silentLog, step, tinyModel, tinyShape } from "../engine/trainer-fixture.ts";
 
 const rows = rowsOf([60, 33, 120, 9], 4);
 /** A trained adapter of a tiny model, exported as a run would. */
-async function aligned(t: TestContext, model: string) {
+async function aligned(t: TestContext, model: string, shape: AdapterShape = tinyShape) {
   const folder = mkdtempSync(join(tmpdir(), "export-"));
   const basePath = tinyModel(model);
   const trainer = await openWorker(t, basePath, 1);
-  await trainer.createAdapter("a", tinyShape);
+  await trainer.createAdapter("a", shape);
   for (let i = 0; i < 15; i++) {
     await trainer.forwardBackward("a", rows);
     await trainer.optimStep("a", step(0.01));
@@ -71,4 +72,15 @@ test("an exported merged model opens without the adapter and says the same", { t
   const furthest = (a: Float32Array, b: Float32Array) => Math.max(...a.map((value, i) => Math.abs(value - b[i]!)));
   assert.ok(furthest(said, expected) <= 1e-3, `${furthest(said, expected)}`);
   assert.ok(furthest(said, base) > 0.1, "the adapter does nothing");
+});
+
+test("an adapter of the upper layers is exported as such", { timeout: 60_000 }, async (t) => {
+  const { folder, source } = await aligned(t, "tiny-q4_1", { ...tinyShape, firstLayer: 1 });
+  const gguf = join(folder, "out.gguf");
+  await exportModel(source, { format: "gguf", path: gguf, weightType: "f16" }, start);
+  assert.deepEqual(readFileSync(gguf), readFileSync(source.adapterPath));
+  const peft = join(folder, "peft");
+  await exportModel(source, { format: "peft", path: peft, weightType: "f16" }, start);
+  const { layers_to_transform } = JSON.parse(readFileSync(join(peft, "adapter_config.json"), "utf8"));
+  assert.equal(layers_to_transform[0], 1);
 });

@@ -53,6 +53,10 @@ const { values } = parseArgs({
     beta2: { type: "string", default: "0.95" },
     /** Attention stays as it is. */
     "feed-forward-alone": { type: "boolean", default: false },
+    /** Share of the layers, counted from the output, that have an adapter. */
+    "top-layers": { type: "string", default: "1" },
+    /** Weight of a question's tokens together, beside 1 of its answer's. */
+    "question-weight": { type: "string", default: "0" },
     threads: { type: "string", default: "2" },
     /** Every question with its gold and the last answer. */
     show: { type: "boolean", default: false },
@@ -79,8 +83,13 @@ const held = material.filter(isHeldOut).slice(0, Number(values.passages));
 const companions = material.filter((one) => !isHeldOut(one)).slice(0, Number(values.companions));
 const { tokenizer, dispose } = await openTokenizer(config.starterModel, log);
 const trainer = startTrainer({ executable: config.trainer, log });
+const other = formatChat(tokenizer, [{ role: "user", content: "~" }]);
 try {
-  await trainer.open({ path: config.starterModel, threads: Number(values.threads), memoryBytes: 0 });
+  const { layers } = await trainer.open({
+    path: config.starterModel,
+    threads: Number(values.threads),
+    memoryBytes: 0,
+  });
   const began = performance.now();
   const options = { phrasings: Number(values.phrasings), stages, seed: 7 };
   const { rows, report } = await study(
@@ -99,7 +108,8 @@ try {
   }
   const { coverage, ...told } = report;
   process.stdout.write(`${JSON.stringify({ ...told, covered: coverage.covered, seconds: secondsSince(began) })}\n`);
-  await trainer.createAdapter("main", shape);
+  const firstLayer = Math.round((1 - Number(values["top-layers"])) * layers);
+  await trainer.createAdapter("main", { ...shape, firstLayer });
   const training = {
     batch_size: Number(values.batch),
     epochs: Number(values.epochs),
@@ -151,7 +161,13 @@ try {
       const batch = batchOf(step, some.length, training).map((at) => some[at]!);
       const pupils = batch.filter(({ lesson }) => lesson !== undefined);
       const call = toTrainer(
-        [...batch.filter(({ lesson }) => lesson === undefined).map(evened(meanTokens)), ...pupils],
+        [
+          ...batch
+            .filter(({ lesson }) => lesson === undefined)
+            .map(evened(meanTokens))
+            .map(withQuestion),
+          ...pupils,
+        ],
         1 / batch.reduce((sum, row) => sum + trainedTokens(row), 0),
       );
       const first = call.tokens.length - lengthOf(pupils);
@@ -205,6 +221,25 @@ function toArrays(row: {
 function evened(mean: number): (row: TrainingRow) => TrainingRow {
   const power = Number(values["row-power"]);
   return (row) => countedAs(row, mean ** power * trainedTokens(row) ** (1 - power));
+}
+
+/** The row with weights on its question's tokens, too. */
+function withQuestion(row: TrainingRow): TrainingRow {
+  const share = Number(values["question-weight"]);
+  if (share === 0) return row;
+  const prompt = formatChat(tokenizer, row.messages.slice(0, -1));
+  const [first, last] = [begins(prompt, other), begins([...prompt].reverse(), [...other].reverse())];
+  const weights = row.weights.slice();
+  const count = prompt.length - last - first;
+  const sum = weights.reduce((all, weight) => all + weight, 0);
+  for (let at = first; at < first + count; at++) weights[at] = (share * sum) / count;
+  return { ...row, weights };
+}
+
+/** Number of tokens that both begin with. */
+function begins(one: readonly number[], two: readonly number[]): number {
+  const at = one.findIndex((token, index) => token !== two[index]);
+  return at === -1 ? one.length : at;
 }
 
 function secondsSince(began: number): number {

@@ -14,6 +14,7 @@ import { type LoopState, openCheckpoints } from "../../src/run/checkpoints.ts";
 import { createRun, type Run } from "../../src/run/context.ts";
 import { createControl, Stopped } from "../../src/run/control.ts";
 import { type EventDraft, hexOfDouble, openEventLog } from "../../src/run/events.ts";
+import { shapeOf } from "../../src/run/folder/adapter-shape.ts";
 import {
   batchOf,
   learningRateAt,
@@ -390,4 +391,12 @@ test("a save that breaks off leaves a temporary and no checkpoint", async () => 
   assert.ok(readdirSync(folder).every(isTemporary));
   await removeTemporaries(folder);
   assert.deepEqual(readdirSync(folder), []);
+});
+
+test("a share of the layers, counted from the output, has an adapter", () => {
+  const adapter = { mode: "lora", rank: 8, alpha: 8, train_attn: true, train_mlp: true } as const;
+  const firstOf = (top_layers: number | undefined, layers: number) =>
+    shapeOf({ adapter: { ...adapter, ...(top_layers && { top_layers }) }, training: training() }, layers).firstLayer;
+  assert.deepEqual([firstOf(undefined, 30), firstOf(1, 30), firstOf(2 / 3, 30), firstOf(0.667, 30)], [0, 0, 10, 10]);
+  assert.deepEqual([firstOf(0.01, 30), firstOf(0.5, 1)], [29, 0], "at least one layer");
 });
