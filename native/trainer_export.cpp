@@ -133,8 +133,9 @@ std::string peft_config(const Adapter & a, const std::vector<std::string> & modu
                 {"use_rslora", false},
                 {"use_dora", false},
                 {"modules_to_save", nullptr}};
-    for (int64_t layer = a.shape.first_layer; a.shape.first_layer > 0 && layer < static_cast<int64_t>(a.layers.size()); layer++)
-        config["layers_to_transform"].push_back(layer);
+    // PEFT would leave out the head, which is in no layer. Without this list it warns of missing tensors and leaves those modules as they are.
+    const bool listed = a.shape.first_layer > 0 && !a.shape.has(output_head);
+    for (int64_t layer = a.shape.first_layer; listed && layer < static_cast<int64_t>(a.layers.size()); layer++) config["layers_to_transform"].push_back(layer);
     return config.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }
 

@@ -10,7 +10,7 @@ Needs torch==2.13.0 transformers==5.23.0 peft==0.21.2 gguf==0.19.0 safetensors==
 base's, PEFT's over it, and those of the merged models that the worker exports. Activations are compared likewise, of every layer: the
 residual stream after it and what its two matrices that write to the stream read, as shares of their largest value. Every base is dequantised to F32 on both sides. The
 tiny models have every form that the worker takes: biases, norms of heads, post-norms, windows, linear scaling, YaRN, an adapted head,
-and factors of pairs, once more as Transformers makes them for Llama 3. A control that leaves q and k rows in llama.cpp's order must
+and factors of pairs, once more as Transformers makes them for Llama 3. Each is checked once more with an adapter of all layers but the first. A control that leaves q and k rows in llama.cpp's order must
 fail. `names` writes peft_names.json, the tensors that PEFT itself saves, which export_test compares with.
 """
 
@@ -170,7 +170,7 @@ def with_swapped_rows(folder, to, heads, kv_heads):
     (to / "adapter_config.json").write_bytes((folder / "adapter_config.json").read_bytes())
 
 
-def check(build_folder, path, llama3=False):
+def check(build_folder, path, llama3=False, first_layer=0):
     folder = Path(tempfile.mkdtemp())
     path, frequencies = with_llama3_factors(path, folder) if llama3 else (path, None)
     meta = Gguf(path)
@@ -181,7 +181,7 @@ def check(build_folder, path, llama3=False):
     # The same rows every time; those of a real model are text of a kind: rising numbers, of which every token is likely.
     draw = np.random.default_rng(5)
     rows = [draw.integers(3, opened["vocabulary"], n).tolist() if tiny else (np.arange(n) * 7 % 900 + 300).tolist() for n in (60, 33, 90, 9)]
-    worker("adapter_create", adapter="a", rank=RANK, alpha=ALPHA, seed=1, targets=TARGETS + ([] if opened["tied"] else ["output"]))
+    worker("adapter_create", adapter="a", rank=RANK, alpha=ALPHA, seed=1, targets=TARGETS + ([] if opened["tied"] else ["output"]), first_layer=first_layer)
     train(worker, rows, 20 if tiny else 6, 0.01 if tiny else 0.003)
     worker("export", adapter="a", path=str(folder / "peft"), format="peft", metadata={"plumbline.test": "peft"})
     base, aligned = worker_logprobs(worker, None, rows), worker_logprobs(worker, "a", rows)
@@ -189,7 +189,7 @@ def check(build_folder, path, llama3=False):
 
     model = transformers_model()
     seen = watched(model)
-    result = {"model": path.name, "shift": np.abs(aligned - base).max(), "base": np.abs(logprobs_of(model, rows) - base).max()}
+    result = {"model": path.name, "first layer": str(first_layer), "shift": np.abs(aligned - base).max(), "base": np.abs(logprobs_of(model, rows) - base).max()}
     result["activations"] = activation_error(seen, model, rows[1], ours[0])
     peft = PeftModel.from_pretrained(model, folder / "peft")
     result["peft"] = np.abs(logprobs_of(peft, rows) - aligned).max()
@@ -218,7 +218,8 @@ def check_all(build_folder, paths):
     sound = True
     for path in paths:
         try:
-            sound &= check(build_folder, path)
+            for first_layer in (0, 1):
+                sound &= check(build_folder, path, first_layer=first_layer)
             if "rope_freqs.weight" in Gguf(path).tensors:
                 sound &= check(build_folder, path, llama3=True)
         except Refused as refusal:
