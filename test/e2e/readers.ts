@@ -177,10 +177,12 @@ function passagesFor(documents: readonly SnapshotDocument[]): (row: Row) => Pass
   const passages = passagesOf(documents);
   const lexicon = lexiconOf(passages);
   return ({ question, answer }) => {
+    // An item of a list is said after the words that introduce the list, which may stand in the passage before.
+    const item = answer.split(/(?<=:) /).at(-1)!;
     const having = passages.filter(
       ({ text, units }) =>
         units.some((unit) => unit.text.includes(answer) || (unit.type === "row" && unit.cells.includes(answer))) ||
-        text.includes(answer),
+        text.includes(item),
     );
     const ranked = having
       .map((passage) => ({ passage, rank: lexicon.rankOf(question, passage) }))
