@@ -5,6 +5,7 @@ import { eld } from "eld/small";
 import { normalised } from "../base/text.ts";
 import type { SnapshotBlock, SnapshotDocument } from "../contract/run-folder.ts";
 import { cellsOf, delimiterOf, plainText } from "./inline.ts";
+import { namesColumns } from "./table-header.ts";
 
 export interface Place {
   /** Offsets in the document's text, in UTF-16 code units. */
@@ -50,6 +51,8 @@ export interface Passage extends Place {
  */
 const enough = 35;
 const most = 70;
+/** Rows below a table's first one that are compared with it. */
+const looked = 8;
 
 /** A unit that is not yet placed in a passage. `apart`: it starts a new line. */
 type Loose =
@@ -125,6 +128,15 @@ function sectionsOf(document: SnapshotDocument): Section[] {
   const delimiter = isCsv ? delimiterOf(text) : "|";
   const open: { level: number; text: string }[] = [];
   const sections: Section[] = [{ path: [], units: [] }];
+  /** Cells of some rows below a table's first one. */
+  const below = (first: number): string[][] => {
+    const rows: string[][] = [];
+    for (const { type, level, start, end } of blocks.slice(first + 1, first + 1 + looked)) {
+      if (type !== "row" || level === 1) break;
+      rows.push(cellsOf(text.slice(start, end), isCsv, delimiter));
+    }
+    return rows;
+  };
   let header: string[] = [];
   let lead = "";
   for (const [index, block] of blocks.entries()) {
@@ -140,8 +152,9 @@ function sectionsOf(document: SnapshotDocument): Section[] {
     if (block.type === "row") {
       const cells = cellsOf(raw, isCsv, delimiter);
       const isAlone = blocks[index + 1]?.type !== "row" || blocks[index + 1]!.level === 1;
-      if (block.level === 1) header = isAlone ? [] : cells;
-      if (block.level > 1 || isAlone) units.push({ type: "row", header, cells, ...rowText(cells), ...placeOf(block) });
+      if (block.level === 1) header = isAlone || !namesColumns(cells, below(index)) ? [] : cells;
+      if (block.level > 1 || header.length === 0)
+        units.push({ type: "row", header, cells, ...rowText(cells), ...placeOf(block) });
     } else if (block.type === "code") units.push({ type: "code", text: unfenced(raw), apart: true, ...placeOf(block) });
     else units.push(...proseUnits(raw, block, media_type, lead));
     if (block.type !== "item") lead = leadOf(units.at(-1));

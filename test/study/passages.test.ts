@@ -143,6 +143,18 @@ test("the columns of a table are named once in a passage, and again in the next"
   );
 });
 
+test("statements: a first row that is like the rows below is a row, and years or rising steps name columns", () => {
+  const first = (rows: string) => statements(rows, "text/csv")[0];
+  assert.equal(first("Meter test,45\nReading,12.50\nTurning on,70\n"), "Meter test; 45");
+  assert.equal(first("Camera survey,£85,20 %\nSeptic tank,£140,30 %\n"), "Camera survey; £85; 20 %");
+  assert.equal(first("Region,2024,2025\nNorth,12,14\nSouth,9,7\n"), "Region: North; 2024: 12; 2025: 14");
+  assert.equal(
+    first("Size,10,50,100\nA5,4.00,3.50,3.00\nA4,6.00,5.10,4.40\n"),
+    "Size: A5; 10: 4.00; 50: 3.50; 100: 3.00",
+  );
+  assert.equal(first("Item,5 kg\nFlour,4.20\nOats,3.10\n"), "Item: Flour; 5 kg: 4.20");
+});
+
 test("tables that follow each other keep their own columns", () => {
   const text = "# T\n\n| Cat | Age |\n|---|---|\n| Mia | 4 |\n\n| Dog | Weight |\n|---|---|\n| Rex | 30 kg |\n";
   const rows = unitsIn(passages(text)).flatMap((unit) => (unit.type === "row" ? [[unit.header, unit.cells]] : []));
