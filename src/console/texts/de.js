@@ -501,8 +501,8 @@ export const de = {
 		"reason.hint":
 			"In der Regel leer. Mit einem Grund wird das Modell auch dann freigegeben, wenn es abgelehnt würde; der Grund wird festgehalten.",
 		promote: "Freigeben",
-		promoted: "Freigegeben im Kanal {line}.",
-		rollback: "{line} zurücksetzen?",
+		promoted: "Freigegeben im Kanal {channel}.",
+		rollback: "{channel} zurücksetzen?",
 		"rollback.text": "Das Modell davor wird wieder freigegeben und in Betrieb genommen.",
 		"rollback.act": "Zurücksetzen",
 		history: "Verlauf",
