@@ -224,8 +224,8 @@ export const failures = {
     "Undeploy a model, or raise PLUMBLINE_MEMORY (on a GPU, PLUMBLINE_GPU_MEMORY).",
     true,
   ),
-  engine_busy: row(503, "All seats and the queue are full", "Try again after Retry-After.", true),
-  prompt_too_long: row(422, "The prompt does not fit the context", "Shorten it, or raise PLUMBLINE_SEAT_CONTEXT."),
+  engine_busy: row(503, "All slots and the queue are full", "Try again after Retry-After.", true),
+  prompt_too_long: row(422, "The prompt does not fit the context", "Shorten it, or raise PLUMBLINE_SLOT_CONTEXT."),
   engine_unusable: row(
     500,
     "The inference library does not run on this machine",

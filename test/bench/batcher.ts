@@ -46,7 +46,7 @@ const { values: options } = parseArgs({
 });
 const { starterModel } = readConfig({});
 const threads = Number(options.threads);
-const config = { threads, seats: 8, seatContext: 2048, queueLimit: 256 };
+const config = { threads, slots: 8, slotContext: 2048, queueLimit: 256 };
 const log = createLog("error");
 const generator = createGenerator({ config, log, gpu: createGpu({ memoryBytes: 8e9, gpuBytes: 0, threads }) });
 const model: ModelRef = {

@@ -96,7 +96,7 @@ function fakeGenerator(script: Script) {
     generate,
     kind: () => "text",
     tokenizer: () => tokenizer,
-    seatContext: 64,
+    slotContext: 64,
   } as unknown as Generator;
   return { generator, state };
 }
@@ -205,7 +205,7 @@ const failsWith = (code: string, loc?: unknown[]) => (error: unknown) => {
 };
 
 describe("prompts", () => {
-  const room = { maxTokens: 2, seatContext: 64 };
+  const room = { maxTokens: 2, slotContext: 64 };
   test("text, texts, ids and lists of ids are one choice each", async () => {
     assert.deepEqual(await promptsOf("ab", tokenizer, room), [[97, 98]]);
     assert.deepEqual(await promptsOf(["a", "b"], tokenizer, room), [[97], [98]]);
@@ -316,7 +316,7 @@ describe("replies", () => {
     );
     assert.equal(answer.usage!.completion_tokens, 3);
     assert.equal(answer.confidence_score, null);
-    // Prompt and answer share the seat.
+    // Prompt and answer share the slot.
     assert(state.requests.every((request) => request.prompt.length + request.maxTokens === 64));
     await until(() => leases.held === 0);
     assert.deepEqual(usage(), [{ outcome: "done", prompt_tokens: answer.usage!.prompt_tokens, completion_tokens: 3 }]);
@@ -662,7 +662,7 @@ test("what was open when the appliance ended is interrupted", () => {
   store
     .prepare<[string, string]>("INSERT INTO usage VALUES('r', ?, ?, 'm', 1, 0, 'open', '', NULL)")
     .run(caller.userId, caller.keyId);
-  createInference({ store, log, traces: noTraces, clock: systemClock, generator: { seatContext: 64 } } as never);
+  createInference({ store, log, traces: noTraces, clock: systemClock, generator: { slotContext: 64 } } as never);
   assert.deepEqual(
     usage().map((row) => row.outcome),
     ["interrupted"],

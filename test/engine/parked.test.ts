@@ -1,4 +1,4 @@
-// Prompts that lost their seat: not read again, nobody else's, and gone when their memory is wanted.
+// Prompts that lost their slot: not read again, nobody else's, and gone when their memory is wanted.
 import assert from "node:assert/strict";
 import { readdirSync, readlinkSync } from "node:fs";
 import { test } from "node:test";
@@ -7,7 +7,7 @@ import type { NativeContext } from "../../src/engine/serve/binding.ts";
 import { ParkedPrompts } from "../../src/engine/serve/parked.ts";
 import { adapterFolder, base, collect, createEngine, requestOf } from "./engine-fixture.ts";
 
-const few = { seats: 2, seatContext: 256 };
+const few = { slots: 2, slotContext: 256 };
 const topics = ["the sea", "a mill by the river", "an old clock", "the road to the north"];
 
 /** Answers of eight tokens, each to a prompt of its own of some forty. */
@@ -38,7 +38,7 @@ const openPrompts = (): number =>
     }
   }).length;
 
-test("a prompt that lost its seat is not read again, by its owner and under its adapter", async () => {
+test("a prompt that lost its slot is not read again, by its owner and under its adapter", async () => {
   const folder = adapterFolder();
   const { generator, ask, unread } = await house();
   const adapter = folder.adapter("one", 1);
@@ -60,8 +60,8 @@ test("a prompt that lost its seat is not read again, by its owner and under its 
 });
 
 test("whoever makes room while others still answer is not read again either", async () => {
-  const { generator, prompts, unread } = await house({ seats: 4, seatContext: 256 });
-  // The shorter answers end first, and leave gaps between the seats of those that go on.
+  const { generator, prompts, unread } = await house({ slots: 4, slotContext: 256 });
+  // The shorter answers end first, and leave gaps between the slots of those that go on.
   await Promise.all(
     [24, 4, 20, 8].map((maxTokens, index) =>
       collect(generator, requestOf(prompts[index]!, { owner: "ada", maxTokens, ignoreEos: true })),
@@ -87,7 +87,7 @@ test("the memory of parked prompts is lent: who needs it gets it, and with the b
   const { generator, gpu, ask, unread } = await house();
   const { free } = gpu.snapshot().machine;
   for (const index of [0, 1, 2, 3]) await ask(index);
-  // One after another they take the same seat.
+  // One after another they take the same slot.
   assert.equal(openPrompts(), 3);
   assert.equal(gpu.snapshot().machine.free, free);
   const wanted = gpu.reserve("a run", { machine: free, gpu: 0 })!;

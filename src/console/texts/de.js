@@ -740,7 +740,7 @@ export const de = {
 		disk: "Freier Plattenplatz",
 		database: "Datenbank",
 		low: "Mindestplatz für neue Arbeit",
-		seats: "Slots geladener Modelle",
+		pools: "Slots geladener Modelle",
 		busy: "Belegte Slots",
 		waiting: "Wartende Anfragen",
 		jobs: "Hintergrundarbeiten",

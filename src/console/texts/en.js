@@ -736,7 +736,7 @@ export const en = {
 		disk: "Free disk space",
 		database: "Database",
 		low: "Lowest free disk space for new work",
-		seats: "Request slots of loaded models",
+		pools: "Request slots of loaded models",
 		busy: "Busy slots",
 		waiting: "Waiting requests",
 		jobs: "Jobs",

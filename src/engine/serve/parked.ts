@@ -1,4 +1,4 @@
-// Keeps prompts that lost their seat, in case they are sent again: their keys and values as bytes in the machine's memory, in
+// Keeps prompts that lost their slot, in case they are sent again: their keys and values as bytes in the machine's memory, in
 // unlinked files that disappear with the process. The least recently used are dropped first.
 import { closeSync, existsSync, openSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { randomWord } from "../../base/ids.ts";
 import type { Log } from "../../base/log.ts";
 import type { NativeContext } from "./binding.ts";
-import { commonPrefix } from "./seats.ts";
+import { commonPrefix } from "./slots.ts";
 
 /** What a sequence holds, and for whom. */
 export interface Held {

@@ -22,7 +22,7 @@ import { beTaught } from "./teacher.ts";
 export const starterModel = join(import.meta.dirname, "../../../.cache/smollm2-135m-instruct-q4_1.gguf");
 const cli = join(import.meta.dirname, "../../../src/cli/main.ts");
 const quiet = createLog("error", () => {});
-const seats = 8;
+const slots = 8;
 const answerTokens = 48;
 
 export interface Item {
@@ -165,7 +165,7 @@ export async function withModel<T>(
   use: (generator: Generator) => Promise<T>,
 ): Promise<T> {
   const generator = createGenerator({
-    config: { threads, seats, seatContext: 1024, queueLimit: 64 },
+    config: { threads, slots, slotContext: 1024, queueLimit: 64 },
     log: quiet,
     gpu: createGpu({ memoryBytes: 4 * 2 ** 30, gpuBytes: 0, threads }),
   });
