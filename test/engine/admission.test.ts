@@ -35,7 +35,7 @@ function scripted(failing: { bias?: true; copy?: true }) {
     context: context as unknown as NativeContext,
     tokenizer: tokenizer as unknown as Tokenizer,
     openGrammar: () => assert.fail("nobody asks for a grammar"),
-    parked: null,
+    offloaded: null,
     turns: new Turns(),
     ...{ slots: 4, slotContext: 128, batch: 64, prefill: 16, queueLimit: 8 },
     threads: () => 1,

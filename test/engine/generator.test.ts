@@ -445,7 +445,7 @@ test("a choice whose reader of the prompt leaves reads the rest itself", async (
 test("a conversation's prefix outlives the requests of others, and is its owner's alone", async () => {
   const few = createEngine({ slots: 3 });
   await few.generator.load(base);
-  // Where there is memory to park prompts in, it matters less who keeps a slot.
+  // Where there is memory to offload prompts in, it matters less who keeps a slot.
   few.gpu.reserve("all that is left", { machine: few.gpu.snapshot().machine.free, gpu: 0 });
   const prompts = ["One two three four five six seven eight nine ten", "Red", "Green", "Blue"].map((words) =>
     few.generator

@@ -30,7 +30,7 @@ import {
 } from "./binding.ts";
 import type { EmbeddingLane } from "./embedding.ts";
 import { FixedLane } from "./fixed-lane.ts";
-import { ParkedPrompts } from "./parked.ts";
+import { OffloadedPrompts } from "./offloaded.ts";
 import { ThreadChoice } from "./thread-choice.ts";
 import { Turns } from "./turns.ts";
 
@@ -119,7 +119,8 @@ export async function openBase(model: ModelRef, options: GeneratorOptions): Prom
         context: pool,
         tokenizer: opened.tokenizer,
         openGrammar: opened.openGrammar,
-        parked: native.gpu === false ? parkedPrompts(pool, model.baseId, contextBytes(shape, use), options) : null,
+        offloaded:
+          native.gpu === false ? offloadedPrompts(pool, model.baseId, contextBytes(shape, use), options) : null,
         turns,
         slots: config.slots,
         slotContext: context,
@@ -157,14 +158,14 @@ export async function openBase(model: ModelRef, options: GeneratorOptions): Prom
 /**
  * Takes at most as many bytes as the pool of slots. Unused with a GPU, which reads a prompt again faster than it is copied.
  */
-function parkedPrompts(
+function offloadedPrompts(
   context: NativeContext,
   baseId: string,
   bytes: number,
   { gpu, log }: GeneratorOptions,
-): ParkedPrompts {
+): OffloadedPrompts {
   const lend = (size: number, giveBack: () => void) => gpu.lend(`prompts:${baseId}`, size, giveBack);
-  return new ParkedPrompts({ context, bytes, lend, log });
+  return new OffloadedPrompts({ context, bytes, lend, log });
 }
 
 /** Threads that no run holds: at least one, at most `config.threads`. */

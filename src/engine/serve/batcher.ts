@@ -10,7 +10,7 @@ import type { Log } from "../../base/log.ts";
 import type { FinishReason, GeneratedToken, GenerateEnd, GenerateRequest, Tokenizer } from "../generator.ts";
 import { conclude, createJob, type Job, scorePrompt, takeToken } from "./answering.ts";
 import type { BatchPart, NativeAdapter, NativeContext, NativeGrammar, NativeSampler } from "./binding.ts";
-import type { Held, ParkedPrompts } from "./parked.ts";
+import type { Held, OffloadedPrompts } from "./offloaded.ts";
 import { commonPrefix, movesToAlign, slotBeside } from "./slots.ts";
 import { ThreadChoice } from "./thread-choice.ts";
 import type { Turns } from "./turns.ts";
@@ -21,7 +21,7 @@ export interface BatcherOptions {
   tokenizer: Tokenizer;
   openGrammar: (gbnf: string) => NativeGrammar;
   /** Keeps prompts that lost their slot; null when none are kept. */
-  parked: ParkedPrompts | null;
+  offloaded: OffloadedPrompts | null;
   turns: Turns;
   slots: number;
   slotContext: number;
@@ -134,7 +134,7 @@ export class Batcher {
         this.options.context.clear(slot.id);
         slot.cells = [];
       }
-    this.options.parked?.forget(key);
+    this.options.offloaded?.forget(key);
     if (this.adapterSet === key) {
       this.options.context.setAdapter(null);
       this.adapterSet = "";
@@ -147,7 +147,7 @@ export class Batcher {
 
   dispose(): void {
     for (const slot of this.slots) slot.sampler.dispose();
-    this.options.parked?.forget();
+    this.options.offloaded?.forget();
   }
 
   private active(): Slot[] {
@@ -237,14 +237,14 @@ export class Batcher {
 
   /**
    * Takes the idle slot that holds the longest prefix of this prompt, of the same owner and adapter. Otherwise takes a fresh
-   * slot: its prefix is restored from a parked prompt, or copied later from a busy slot that holds it or is reading it.
+   * slot: its prefix is restored from a offloaded prompt, or copied later from a busy slot that holds it or is reading it.
    */
   private async place(job: Job, free: Slot[]): Promise<void> {
     const { prompt, sampling, session = null } = job.request;
     const idle = this.longestPrefix(job, free);
     const busy = this.longestPrefix(job, this.active());
-    const parked = this.parkedPrefix(job);
-    const best = Math.max(idle?.length ?? 0, busy?.length ?? 0, parked?.length ?? 0);
+    const offloaded = this.offloadedPrefix(job);
+    const best = Math.max(idle?.length ?? 0, busy?.length ?? 0, offloaded?.length ?? 0);
     const slot = idle?.length === best ? idle.slot : this.freshSlot(job);
     const before: Held = { key: slot.key, owner: slot.owner, cells: slot.cells };
     // Assign the job before the first await: code that runs in the meantime must find it on its slot.
@@ -257,9 +257,9 @@ export class Batcher {
     this.forgetOlder(slot);
     const kept = idle?.slot === slot ? idle.length : 0;
     if (before.cells.length >= leastReuse && kept < before.cells.length / 2)
-      await this.options.parked?.keep(before, slot.id);
+      await this.options.offloaded?.keep(before, slot.id);
     if (kept > 0 && this.cutTo(slot, before.cells, kept)) slot.cells = prompt.slice(0, kept);
-    else if (parked?.length === best && (await this.unpark(slot, parked))) slot.cells = prompt.slice(0, best);
+    else if (offloaded?.length === best && (await this.reload(slot, offloaded))) slot.cells = prompt.slice(0, best);
     else {
       this.options.context.clear(slot.id);
       slot.cells = [];
@@ -276,17 +276,17 @@ export class Batcher {
     return length === kept || this.options.context.cut(slot.id, kept);
   }
 
-  private parkedPrefix({ key, owner, request }: Job): ReturnType<ParkedPrompts["find"]> {
+  private offloadedPrefix({ key, owner, request }: Job): ReturnType<OffloadedPrompts["find"]> {
     const { prompt, onPrompt } = request;
-    const found = onPrompt === undefined ? this.options.parked?.find({ key, owner, cells: prompt }) : null;
+    const found = onPrompt === undefined ? this.options.offloaded?.find({ key, owner, cells: prompt }) : null;
     // The last token is always decoded, because its logits are needed.
     const length = Math.min(found?.length ?? 0, prompt.length - 1);
     return found && length >= leastReuse ? { ...found, length } : null;
   }
 
-  private async unpark(slot: Slot, found: NonNullable<ReturnType<ParkedPrompts["find"]>>): Promise<boolean> {
-    const { parked, length } = found;
-    return (await this.options.parked!.restore(parked, slot.id)) && this.cutTo(slot, parked.cells, length);
+  private async reload(slot: Slot, found: NonNullable<ReturnType<OffloadedPrompts["find"]>>): Promise<boolean> {
+    const { offloaded, length } = found;
+    return (await this.options.offloaded!.restore(offloaded, slot.id)) && this.cutTo(slot, offloaded.cells, length);
   }
 
   /** A free slot, next to its group if possible. A slot that holds a conversation is taken only when there is no other. */
@@ -430,7 +430,7 @@ export class Batcher {
     if (this.apart) return;
     for (const [from, to] of moves) {
       const [mover, other] = [this.slots[from]!, this.slots[to]!];
-      if (other.cells.length >= leastReuse) await this.options.parked?.keep(other, to);
+      if (other.cells.length >= leastReuse) await this.options.offloaded?.keep(other, to);
       await this.options.context.move(from, to);
       other.cells = [];
       [this.slots[from], this.slots[to]] = [other, mover];
