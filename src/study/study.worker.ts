@@ -112,12 +112,12 @@ export interface StudyTask {
 
 /** Makes a study; its calls to models go through the port. */
 export async function study({ port, ...task }: StudyTask & { port: MessagePort }): ReturnType<typeof makeStudy> {
-  const { base, writer: speaker, lessons, progress } = asking(port);
+  const { base, writer: speaker, teacherReplies, progress } = asking(port);
   const { writer: by, options } = task;
   const writer = async (passages: readonly Passage[]): Promise<Writer | null> => {
     if (by === null) return null;
     if (by.kind === "self") return selfWriter(base, options);
-    if (by.kind === "teacher") return teacherWriter(by.name, await lessons(passages));
+    if (by.kind === "teacher") return teacherWriter(by.name, await teacherReplies(passages));
     return shippedWriter(speaker!, { languages: by.languages, seed: options.seed });
   };
   try {

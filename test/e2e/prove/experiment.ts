@@ -17,7 +17,7 @@ import { createGpu } from "../../../src/engine/gguf/gpu.ts";
 import { createGenerator } from "../../../src/engine/serve/bases.ts";
 import type { Report } from "../../../src/run/report.ts";
 import { readJsonLines } from "../../helpers/json-lines.ts";
-import { beTaught } from "./teacher.ts";
+import { consultTeacher } from "./teacher.ts";
 
 export const starterModel = join(import.meta.dirname, "../../../.cache/smollm2-135m-instruct-q4_1.gguf");
 const cli = join(import.meta.dirname, "../../../src/cli/main.ts");
@@ -88,7 +88,7 @@ export async function perform(folder: string, experiment: Experiment): Promise<O
         ),
       },
     });
-  if (experiment.teacher !== null) await beTaught(run, experiment.teacher, experiment.documents);
+  if (experiment.teacher !== null) await consultTeacher(run, experiment.teacher, experiment.documents);
   const request = {
     fence: 1,
     basePath: starterModel,
