@@ -11,8 +11,8 @@ import { createMetrics } from "../../src/base/metrics.ts";
 import { systemClock } from "../../src/base/time.ts";
 import { noTraces } from "../../src/base/traces.ts";
 import type { Calibration } from "../../src/confidence/calibration.ts";
+import { groundingReference } from "../../src/confidence/grounding.ts";
 import { sourceReference, sourceSpace } from "../../src/confidence/sources.ts";
-import { supportReference } from "../../src/confidence/support.ts";
 import { chat as chatPromises } from "../../src/contract/chat.ts";
 import { completions as completionPromises } from "../../src/contract/completions.ts";
 import { type Caller, EventStream, type Input } from "../../src/contract/endpoint.ts";
@@ -103,7 +103,7 @@ function fakeGenerator(script: Script) {
 
 let stores = 0;
 
-const nearby: DriftMeter = { of: async () => ({ pValue: 0.5, reason: null, foreign: 0 }) };
+const nearby: DriftMeter = { of: async () => ({ pValue: 0.5, reason: null, outOfDomain: 0 }) };
 
 function open(
   script: Script = {},
@@ -458,7 +458,7 @@ describe("confidence", () => {
     const meter = {
       of: async (_: Calibration, question: string) => {
         asked.push(question);
-        return { pValue: 0.01, reason: null, foreign: 0.5 };
+        return { pValue: 0.01, reason: null, outOfDomain: 0.5 };
       },
     };
     const { ask } = open({}, calibrationOf("this one"), meter);
@@ -483,16 +483,16 @@ test("an answer is scored by what the documents say for its text as it was given
       feature_source: "A",
       engine: "this one",
     },
-    model: modelOf("support_share", 4),
-    support: supportReference(["It is abc."]),
+    model: modelOf("grounding_share", 4),
+    grounding: groundingReference(["It is abc."]),
   });
   // Without the encoder too: the words are enough.
-  const unread = { of: async () => ({ pValue: null, reason: "No encoder", foreign: null }) };
+  const unread = { of: async () => ({ pValue: null, reason: "No encoder", outOfDomain: null }) };
   for (const drift of [nearby, unread]) {
     const { ask } = open({}, calibration, drift);
     const scoreOf = async (body: object): Promise<number> =>
       ((await ask("inference.chat", { ...chat, ...body })) as never as { confidence_score: number }).confidence_score;
-    // 100·σ(4) where its support is 1, 100·σ(0) where it is 0.
+    // 100·σ(4) where its grounding is 1, 100·σ(0) where it is 0.
     assert.equal(await scoreOf({ max_tokens: 3 }), 98);
     assert.equal(await scoreOf({ max_tokens: 4 }), 50);
   }
@@ -508,8 +508,8 @@ describe("sources", () => {
   const space = sourceSpace(sourceReference(passages));
   /** A calibration that is void does not speak for the documents, which answer all the same. */
   const calibration = calibrationWith({ calibrated: false, reason: "none" });
-  const kept = { document_id: "document_kept", start: 0, end: 6, support: 1, deleted: false };
-  const gone = { document_id: "document_gone", start: 10, end: 16, support: 1, deleted: true };
+  const kept = { document_id: "document_kept", start: 0, end: 6, grounding: 1, deleted: false };
+  const gone = { document_id: "document_gone", start: 10, end: 16, grounding: 1, deleted: true };
   type Answer = { confidence: { sources: object[] | null } };
   const sourcesOf = async (text: string, body: object = {}, read = async (): Promise<typeof space | null> => space) => {
     const { ask } = open({ text: () => text }, calibration, nearby, read);

@@ -243,7 +243,7 @@ describe("sources", () => {
     for (const _ of [1, 2]) assert.deepEqual(await room.stock.storeSources(made), { path, sha256: sha256(text) });
     assert.deepEqual(readdirSync(join(folder, "models/sources")), [`${sha256(text)}.json`]);
     const [first, again] = await Promise.all([read(), read()]);
-    assert.deepEqual(first!.of("Which lamp?", "red"), [{ document: "document_a", start: 3, end: 9, support: 1 }]);
+    assert.deepEqual(first!.of("Which lamp?", "red"), [{ document: "document_a", start: 3, end: 9, grounding: 1 }]);
     assert.equal(again, first);
     rmSync(path);
     assert.equal(await read(), first);
