@@ -44,9 +44,9 @@ async function build(parts: HouseParts, lock: Lock): Promise<House> {
     endpointUrl: () => `${address.url()}${contract["inference.chat"].path}`,
   });
   const { leaseForRequest, leaseForWork, freeIdle } = serving;
-  const seating = { seats: config.seats, seatContext: config.seatContext };
+  const slotPool = { slots: config.slots, slotContext: config.slotContext };
   const hub = { mirror: config.hubMirror, freeDisk: config.freeDisk };
-  const stock = createStock({ ...floor, folder: at.models, hub, seating, freeIdle });
+  const stock = createStock({ ...floor, folder: at.models, hub, slotPool, freeIdle });
   const { resolve, onlyBase, servable, encoderOf, describe } = catalog.models;
   const drift = createDriftMeter({ ...floor, encoderOf, lease: leaseForRequest });
   const inference = createInference({
@@ -87,7 +87,7 @@ async function build(parts: HouseParts, lock: Lock): Promise<House> {
     loseBenchmark: alignments.loseBenchmark,
   });
   const models = createModels({
-    ...{ ...floor, folder: at.models, serving, stock, seating, requireAdmin: access.requireAdmin },
+    ...{ ...floor, folder: at.models, serving, stock, slotPool, requireAdmin: access.requireAdmin },
     evaluationsOf: evaluations.ofModel,
     judgePromotion: evaluations.judgePromotion,
     forgetModel: evaluations.forgetModel,

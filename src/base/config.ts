@@ -166,7 +166,7 @@ function mostConnections(): number {
   return Math.max(8, Math.min(16_384, Math.floor((descriptors * 3) / 4)));
 }
 
-export const mostSeatContext = 1_048_576;
+export const mostSlotContext = 1_048_576;
 
 export const settings = {
   data: text("PLUMBLINE_DATA", "data", "Folder for everything plumbline keeps; relative to the installation."),
@@ -214,20 +214,20 @@ export const settings = {
     Number.MAX_SAFE_INTEGER,
     "Bytes of GPU memory that models and runs may use together; 0: all of it. Runs leave an eighth for inference.",
   ),
-  seats: whole("PLUMBLINE_SEATS", 8, 1, 64, "Requests answered at the same time by each base model."),
-  seatContext: whole(
-    "PLUMBLINE_SEAT_CONTEXT",
+  slots: whole("PLUMBLINE_SLOTS", 8, 1, 64, "Requests answered at the same time by each base model."),
+  slotContext: whole(
+    "PLUMBLINE_SLOT_CONTEXT",
     2048,
     128,
-    mostSeatContext,
-    "Context of one seat in tokens, prompt and answer together.",
+    mostSlotContext,
+    "Context of one slot in tokens, prompt and answer together.",
   ),
   queueLimit: whole(
     "PLUMBLINE_QUEUE_LIMIT",
     256,
     0,
     100_000,
-    "Requests that may wait for a seat; further requests get a 503.",
+    "Requests that may wait for a slot; further requests get a 503.",
   ),
   maxRuns: whole("PLUMBLINE_MAX_RUNS", 2, 1, 64, "Alignment runs at the same time, if memory allows."),
   autoAlign: oneOf(
@@ -351,6 +351,12 @@ export const settings = {
   ),
 } satisfies Record<string, Setting<unknown>>;
 
+/** Settings that have another name now: the old name and its successor. A start with an old one is refused. */
+export const renamedSettings: Readonly<Record<string, string>> = {
+  PLUMBLINE_SEATS: "PLUMBLINE_SLOTS",
+  PLUMBLINE_SEAT_CONTEXT: "PLUMBLINE_SLOT_CONTEXT",
+};
+
 export type Config = Readonly<{ [K in keyof typeof settings]: ReturnType<(typeof settings)[K]["parse"]> }>;
 
 export const executableName = "PLUMBLINE_EXECUTABLE";
@@ -382,7 +388,7 @@ export function readConfig(environment: Record<string, string | undefined> = pro
   const problems: string[] = [];
   const known = new Set<string>([...Object.values(settings).map((setting) => setting.name), executableName]);
   for (const name of Object.keys(environment))
-    if (name.startsWith("PLUMBLINE_") && !known.has(name)) problems.push(`${name}: unknown setting`);
+    if (name.startsWith("PLUMBLINE_") && !known.has(name)) problems.push(`${name}: ${whyUnknown(name)}`);
   const values: Record<string, unknown> = {};
   for (const [key, setting] of Object.entries(settings) as [string, Setting<unknown>][])
     try {
@@ -395,6 +401,9 @@ export function readConfig(environment: Record<string, string | undefined> = pro
   for (const key of ["data", "trainer", "starterModel"]) values[key] = resolve(installation, String(values[key]));
   return Object.freeze(values) as Config;
 }
+
+const whyUnknown = (name: string): string =>
+  Object.hasOwn(renamedSettings, name) ? `it is called ${renamedSettings[name]} now` : "unknown setting";
 
 /** Conflicts between settings that are each valid. An invalid one is undefined here and has been reported already. */
 function wrongTogether({ webhooks = [], webhookSecrets }: Partial<Config>): string[] {

@@ -57,7 +57,7 @@ export const failures = {
   still_promoted: row(
     409,
     "The model is promoted",
-    "Promote another model on its line, or roll it back with POST /api/v3/models/{model_id}/rollback. Then delete it.",
+    "Promote another model to its channel, or roll it back with POST /api/v3/models/{model_id}/rollback. Then delete it.",
   ),
   too_large: row(413, "The request is too large", "Send less at once, or raise the limit in the settings."),
   unsupported_media_type: row(
@@ -141,7 +141,7 @@ export const failures = {
     "The model scores worse than the one it would replace",
     "`detail` lists the items; POST evaluations/compare shows all of them. To promote the model anyway, send `override` and a `reason`.",
   ),
-  several_lines: row(409, "The model is promoted on several lines", "Name one of the lines in `line`."),
+  several_channels: row(409, "The model is promoted to several channels", "Name one of them in `channel`."),
   stop_rejected: row(502, "The run rejected the stop request", "Read the run's events for the reason."),
   stop_unreachable: row(
     503,
@@ -224,8 +224,8 @@ export const failures = {
     "Undeploy a model, or raise PLUMBLINE_MEMORY (on a GPU, PLUMBLINE_GPU_MEMORY).",
     true,
   ),
-  engine_busy: row(503, "All seats and the queue are full", "Try again after Retry-After.", true),
-  prompt_too_long: row(422, "The prompt does not fit the context", "Shorten it, or raise PLUMBLINE_SEAT_CONTEXT."),
+  engine_busy: row(503, "All slots and the queue are full", "Try again after Retry-After.", true),
+  prompt_too_long: row(422, "The prompt does not fit the context", "Shorten it, or raise PLUMBLINE_SLOT_CONTEXT."),
   engine_unusable: row(
     500,
     "The inference library does not run on this machine",

@@ -8,9 +8,9 @@ import { freeBytes } from "./files.ts";
 /** Occupancy of a loaded base model. */
 export interface Occupancy {
   baseId: string;
-  seats: number;
+  slots: number;
   busy: number;
-  /** Requests that wait for a seat. */
+  /** Requests that wait for a slot. */
   waiting: number;
 }
 
@@ -77,9 +77,9 @@ export function createMetrics({ version, engine, database, freeDisk }: Watch): M
   const truncated = counter("prompt_truncated_tokens_total", "Tokens removed to make requests fit.");
   const first = histogram("first_token_seconds", "Time from a request's arrival to its first token.", seconds.first);
   const each = histogram("token_seconds", "Mean time per token after the first, for each answer.", seconds.each);
-  const seats = gauge("seats", "Seats of a loaded base model.", ["base"]);
-  const busy = gauge("seats_busy", "Seats that are answering now.", ["base"]);
-  const waiting = gauge("requests_waiting", "Requests waiting for a seat.", ["base"]);
+  const slots = gauge("slots", "Slots of a loaded base model.", ["base"]);
+  const busy = gauge("slots_busy", "Slots that are answering now.", ["base"]);
+  const waiting = gauge("requests_waiting", "Requests waiting for a slot.", ["base"]);
   const jobs = gauge("jobs", "Jobs, by kind and state.", ["kind", "state"]);
   const autoAligns = gauge("auto_aligns", "Auto-aligns, by status.", ["status"]);
   const webhooks = gauge("webhooks", "Events for webhook targets, by state.", ["state"]);
@@ -106,9 +106,9 @@ export function createMetrics({ version, engine, database, freeDisk }: Watch): M
     token: (value) => each.observe(value),
     async render(watched) {
       // Drops the values of bases that have been unloaded.
-      for (const one of [seats, busy, waiting, jobs, autoAligns, webhooks]) one.reset();
+      for (const one of [slots, busy, waiting, jobs, autoAligns, webhooks]) one.reset();
       for (const { baseId: base, ...now } of watched.occupancy()) {
-        seats.set({ base }, now.seats);
+        slots.set({ base }, now.slots);
         busy.set({ base }, now.busy);
         waiting.set({ base }, now.waiting);
       }

@@ -3,9 +3,9 @@
 //
 //   model_<id>           a base model, or an aligned model of the caller
 //   alignment-<id>       the caller's aligned model, by the alignment that made it (alignment_<id>)
-//   any other name       the base model of exactly that name, unless several have it; else the model promoted on the caller's line of
-//                        that name, unless lines over several bases have it; else the caller's aligned model of that name (the name
-//                        of its alignment): the only one, or the only one that is deployed
+//   any other name       the base model of exactly that name, unless several have it; else the model promoted to the caller's
+//                        channel of that name, unless channels over several bases have it; else the caller's aligned model of
+//                        that name (the name of its alignment): the only one, or the only one that is deployed
 import { Failure, invalid } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import type { Calibration } from "../confidence/calibration.ts";

@@ -50,7 +50,7 @@ export interface AlignedRow {
 }
 
 /**
- * What a request may run: a base model, an aligned model of the caller, or what is promoted on the caller's line of
+ * What a request may run: a base model, an aligned model of the caller, or what is promoted to the caller's channel of
  * that name. The adapter's columns are null for a base.
  */
 export interface TargetRow {
@@ -169,8 +169,8 @@ export const prepareModelReads = (store: Store) => ({
      SELECT m.id, b.id, b.path, b.sha256, m.adapter_path, m.adapter_sha256, m.calibration_version, m.sources_path,
      m.deployment_status, 2
      FROM promoted AS p JOIN aligned_model AS m ON m.id = p.model_id JOIN base_model AS b ON b.id = m.base_model_id
-     WHERE p.owner_id = :ownerId AND p.line = :name
-     AND (SELECT count(*) FROM promoted WHERE owner_id = :ownerId AND line = :name) = 1
+     WHERE p.owner_id = :ownerId AND p.channel = :name
+     AND (SELECT count(*) FROM promoted WHERE owner_id = :ownerId AND channel = :name) = 1
      UNION ALL
      SELECT m.id, b.id, b.path, b.sha256, m.adapter_path, m.adapter_sha256, m.calibration_version, m.sources_path,
      m.deployment_status, 3

@@ -29,8 +29,8 @@ import { installedWriter } from "../study/writers/installed.ts";
 import { speakFailure } from "./output.ts";
 
 const heartbeatMs = 1000;
-/** Width of an evaluation's groups, in seats. */
-const evaluationSeats = 8;
+/** Width of an evaluation's groups, in slots. */
+const evaluationSlots = 8;
 
 export function register(program: Command): void {
   program
@@ -94,8 +94,8 @@ export const partsOf: MakeParts = async (request, config, log, control) => {
       createGenerator({
         config: {
           threads,
-          seats: evaluationSeats,
-          seatContext: Math.max(config.seatContext, request.recipe.rendering.max_seq_len),
+          slots: evaluationSlots,
+          slotContext: Math.max(config.slotContext, request.recipe.rendering.max_seq_len),
           queueLimit: config.queueLimit,
         },
         log,

@@ -83,7 +83,7 @@ interface Row {
 }
 
 /** Training data from one passage: every question with the clause that answers it. */
-interface Lesson {
+interface AskedPassage {
   /** Title and headings. */
   title: string;
   /** Every clause with the questions that it answers. */
@@ -94,8 +94,8 @@ interface Lesson {
  * Splits the material into passages as a study does, so a long one becomes two. A question whose answer spans two
  * clauses is left out, and so is a passage without a question.
  */
-function lessonsOf(material: readonly MaterialPassage[]): Lesson[] {
-  const lessons = passagesOf(material.map(documentOf)).map((passage): Lesson => {
+function askedPassagesOf(material: readonly MaterialPassage[]): AskedPassage[] {
+  const passages = passagesOf(material.map(documentOf)).map((passage): AskedPassage => {
     const { asks } = material[Number(passage.document)]!;
     const clauses = clauseTextsOf(passage);
     return {
@@ -106,7 +106,7 @@ function lessonsOf(material: readonly MaterialPassage[]): Lesson[] {
       }),
     };
   });
-  return lessons.filter(({ asks }) => asks.length > 0);
+  return passages.filter(({ asks }) => asks.length > 0);
 }
 
 /** A material passage as a document of its own. */
@@ -121,7 +121,7 @@ export function documentOf({ title, passage }: MaterialPassage, index: number): 
   return { id: String(index), name: `${index}.txt`, media_type: "text/plain", text, blocks };
 }
 
-const rowsOf = ({ title, asks }: Lesson): Row[] =>
+const rowsOf = ({ title, asks }: AskedPassage): Row[] =>
   asks.flatMap(({ clause, questions }) =>
     questions.map((question, at) => ({ prompt: askingPrompt(title, clause, manners[at]!), target: question })),
   );
@@ -150,8 +150,8 @@ async function trainWriter(options: Options): Promise<Answer> {
   try {
     await trainer.open({ path, threads: config.threads, memoryBytes: config.memory, gpuMemoryBytes: config.gpuMemory });
     await trainer.createAdapter(adapter, shape);
-    const held = lessonsOf(all.filter(isHeldOut));
-    const training = await train(trainer, tokenizer, { kept: lessonsOf(kept), held }, numbers);
+    const held = askedPassagesOf(all.filter(isHeldOut));
+    const training = await train(trainer, tokenizer, { kept: askedPassagesOf(kept), held }, numbers);
     await makeFolder(options.out);
     const file = join(options.out, "adapter.gguf");
     await rm(`${file}.f32`, { force: true });
@@ -177,7 +177,7 @@ async function trainWriter(options: Options): Promise<Answer> {
 async function train(
   trainer: Trainer,
   tokenizer: Tokenizer,
-  { kept: material, held }: { kept: readonly Lesson[]; held: readonly Lesson[] },
+  { kept: material, held }: { kept: readonly AskedPassage[]; held: readonly AskedPassage[] },
   { epochs, passages, rate, seed }: { epochs: number; passages: number; rate: number; seed: number },
 ): Promise<Pick<WriterCard["training"], "steps" | "loss" | "held_out_loss">> {
   const perEpoch = Math.ceil(material.length / passages);
@@ -231,7 +231,7 @@ async function train(
       );
     }
     if (step + 1 === steps || (step + 1) % perEpoch === 0) {
-      heldLoss = await lossOf(trainer, held, (lesson) => piecesOf(rowsOf(lesson)));
+      heldLoss = await lossOf(trainer, held, (passage) => piecesOf(rowsOf(passage)));
       note(`step ${step + 1}: ${heldLoss.toFixed(3)} nats a token on passages that are never trained on`);
     }
   }
@@ -251,12 +251,12 @@ const together = (pieces: readonly Piece[]): Rows => ({
 /** Mean loss of the questions, nats a token. */
 async function lossOf(
   trainer: Trainer,
-  lessons: readonly Lesson[],
-  piecesOf: (lesson: Lesson) => Piece[],
+  passages: readonly AskedPassage[],
+  piecesOf: (passage: AskedPassage) => Piece[],
 ): Promise<number> {
   let [nats, tokens] = [0, 0];
-  for (const lesson of lessons) {
-    const pieces = piecesOf(lesson);
+  for (const passage of passages) {
+    const pieces = piecesOf(passage);
     const logprobs = await trainer.score(
       adapter,
       together(pieces),

@@ -2,12 +2,12 @@
 //
 //   features → standardise → logistic regression (L2) → p → (1 − π) · p → calibrator → score 0–100
 //
-// π is the probability that the question is not about the documents (drift.ts). Answers to such foreign questions count as
-// wrong, because no benchmark covers them. The calibrator is Platt's below 2,000 labels and a centred isotonic curve from
+// π is the probability that the question is not about the documents (drift.ts). Such a question is out of domain, and answers to it
+// count as wrong, because no benchmark covers them. The calibrator is Platt's below 2,000 labels and a centred isotonic curve from
 // there on. It is fitted on the log-odds of (1 − π) · p of answers that the regression had not seen. It is applied last,
 // so that it can correct for questions that are about the documents although their π is above 0, which lowers (1 − π) · p. Where π
-// is not known, another calibrator, fitted on p, is used. Where the documents can support an answer (support.ts), the regression uses the support features
-// beside those of the tokens. With too few labels nothing is fitted: the prior of the base's family is used, and the score
+// is not known, another calibrator, fitted on p, is used. Where the grounding of answers in the documents is known (grounding.ts), the regression uses its
+// features beside those of the tokens. With too few labels nothing is fitted: the prior of the base's family is used, and the score
 // says that it is not calibrated.
 import { sha256 } from "../base/files.ts";
 import {
@@ -22,7 +22,7 @@ import { type Curve, fitCentredIsotonic, interpolate } from "../base/statistics/
 import { fitLogistic, fitPlatt, type Logistic, marginOf, type Platt, sigmoid } from "../base/statistics/logistic.ts";
 import { aurocOf, predictionRejectionRatio } from "../base/statistics/ranking.ts";
 import type { DriftReference } from "./drift.ts";
-import { type SupportReference, supportFeatureNames, supportSpace } from "./support.ts";
+import { type GroundingReference, groundingFeatureNames, groundingSpace } from "./grounding.ts";
 
 /** One graded answer; features in the order of `featureNames`. */
 export interface LabelledAnswer {
@@ -34,9 +34,9 @@ export interface LabelledAnswer {
    */
   cluster?: string;
   /** π of its question; given for all answers or for none. */
-  foreign?: number;
-  /** In the order of `supportFeatureNames`; given for all answers or for none. */
-  support?: readonly number[];
+  outOfDomain?: number;
+  /** In the order of `groundingFeatureNames`; given for all answers or for none. */
+  grounding?: readonly number[];
 }
 
 /** A change in any of these makes a calibration void. */
@@ -95,12 +95,12 @@ export interface Prior {
 }
 
 export interface Calibration {
-  format: 3;
+  format: 4;
   identity: ConfidenceIdentity;
   /** false: `model` is the prior's, and `reason` says why. */
   calibrated: boolean;
   reason: string | null;
-  /** Uses the token features, and the support features where `support` is not null. */
+  /** Uses the token features, and the grounding features where `grounding` is not null. */
   model: CalibratorModel;
   statistics: CalibrationStatistics;
   /** null without graded answers. */
@@ -111,32 +111,49 @@ export interface Calibration {
   drift: DriftReference | null;
   drift_reason: string | null;
   /** The words of the documents' passages; null without the documents' text, and where nothing was fitted. */
-  support: SupportReference | null;
+  grounding: GroundingReference | null;
   date: string;
 }
 
+/** What formats 1 to 3 have in common: π's coefficients are called `foreign`. */
+type FormerCalibration = Omit<Calibration, "format" | "drift" | "grounding"> & {
+  drift: (Omit<DriftReference, "out_of_domain"> & { foreign: DriftReference["out_of_domain"] }) | null;
+};
+
 /**
- * A calibration in any format that artefacts and the store may hold. Format 1 had no support; format 2 had a separate model for
- * support, on other features.
+ * A calibration in any format that artefacts and the store may hold. Format 1 had no grounding; format 2 had a separate model for
+ * it, on other features; format 3 is format 4 with grounding called `support`.
  */
 export type StoredCalibration =
   | Calibration
-  | (Omit<Calibration, "format" | "support"> & { format: 1 })
-  | (Omit<Calibration, "format" | "support"> & { format: 2; supported: CalibratorModel | null; support: unknown });
+  | (FormerCalibration & { format: 1 })
+  | (FormerCalibration & { format: 2; supported: CalibratorModel | null; support: unknown })
+  | (FormerCalibration & { format: 3; support: GroundingReference | null });
 
 /** Reads any known format. A calibration on features that are no longer computed is read as not calibrated. */
 export function readCalibration(stored: StoredCalibration): Calibration {
-  if (stored.format === 3) return stored;
-  if (stored.format === 1) return { ...stored, format: 3, support: null };
-  if (stored.format !== 2)
+  if (stored.format === 4) return stored;
+  if (![1, 2, 3].includes(stored.format))
     throw new RangeError(`format: calibrations of format ${(stored as { format: unknown }).format} are not supported`);
+  const drift = stored.drift && currentDrift(stored.drift);
+  if (stored.format === 1) return { ...stored, format: 4, drift, grounding: null };
+  if (stored.format === 3) {
+    const { support: grounding, model, ...rest } = stored;
+    const features = model.features.map((name) => name.replace(/^support_/, "grounding_"));
+    return { ...rest, format: 4, model: { ...model, features }, drift, grounding };
+  }
   const { supported, support: _, ...rest } = stored;
-  const read: Calibration = { ...rest, format: 3, support: null };
+  const read: Calibration = { ...rest, format: 4, drift, grounding: null };
   if (supported === null) return read;
   const { family, is_own_family: isOwnFamily, model } = stored.prior;
   const reason = `Calibrated by an earlier version with features that no longer exist; ${priorText(family, isOwnFamily)}`;
   return { ...read, calibrated: false, reason, model };
 }
+
+const currentDrift = ({ foreign, ...rest }: NonNullable<FormerCalibration["drift"]>): DriftReference => ({
+  ...rest,
+  out_of_domain: foreign,
+});
 
 export interface ConfidenceScore {
   /** 0–100, whole. */
@@ -150,7 +167,7 @@ export interface ConfidenceScore {
 }
 
 /**
- * With fewer labels nothing is fitted; below `allFeatures` only the first six token features and those of support are used.
+ * With fewer labels nothing is fitted; below `allFeatures` only the first six token features and those of grounding are used.
  * The thresholds are a judgement. They apply to the effective number of answers (worthOf): five wordings of a fact that are
  * all right or all wrong are worth hardly more than one answer.
  */
@@ -173,16 +190,16 @@ export interface CalibrationInput {
   isOwnFamily: boolean;
   identity: ConfidenceIdentity;
   drift: { reference: DriftReference } | { missing: string };
-  /** What the support of the answers was measured with; null without support. */
-  support: SupportReference | null;
+  /** What the grounding of the answers was measured with; null without grounding. */
+  grounding: GroundingReference | null;
   date: string;
 }
 
 export function fitCalibration(input: CalibrationInput): Calibration {
-  const { answers, featureNames, prior, isOwnFamily, identity, drift, support, date } = input;
+  const { answers, featureNames, prior, isOwnFamily, identity, drift, grounding, date } = input;
   const { family, about } = prior;
   const common = {
-    format: 3 as const,
+    format: 4 as const,
     identity,
     prior: { family, is_own_family: isOwnFamily, about, model: prior.model },
     drift: "reference" in drift ? drift.reference : null,
@@ -192,13 +209,13 @@ export function fitCalibration(input: CalibrationInput): Calibration {
   const labels = answers.map((answer) => answer.correct);
   const reason = reasonNotToFit(answers);
   if (reason !== null) {
-    const scores = answers.map((answer) => probability(prior.model, featureNames, answer.features, answer.foreign));
+    const scores = answers.map((answer) => probability(prior.model, featureNames, answer.features, answer.outOfDomain));
     return {
       ...common,
       calibrated: false,
       reason: `${reason}; ${priorText(family, isOwnFamily)}`,
       model: prior.model,
-      support: null,
+      grounding: null,
       statistics: statisticsOf(scores, labels),
       held_out: heldOutOf(scores, labels),
     };
@@ -209,7 +226,7 @@ export function fitCalibration(input: CalibrationInput): Calibration {
     calibrated: true,
     reason: null,
     model,
-    support,
+    grounding,
     statistics,
     held_out: heldOutOf(scores, labels),
   };
@@ -245,7 +262,7 @@ const clustersOf = (answers: readonly LabelledAnswer[]): Map<string, number[]> =
   });
 
 /**
- * Fits the regression and the calibrator, with the support features when all answers have them. `scores` come from
+ * Fits the regression and the calibrator, with the grounding features when all answers have them. `scores` come from
  * regressions and calibrators that had not seen the answer, so that every answer can be used for fitting and for testing
  * without bias.
  */
@@ -255,8 +272,8 @@ export function fitModel(
 ): { model: CalibratorModel; statistics: CalibrationStatistics; scores: number[] } {
   const worth = worthOf(answers);
   const used = worth < allFeatures ? Math.min(fewFeatures, featureNames.length) : featureNames.length;
-  const isSupported = answers.every(({ support }) => support !== undefined);
-  const rows = answers.map(({ features, support = [] }) => [...features.slice(0, used), ...support]);
+  const isGrounded = answers.every(({ grounding }) => grounding !== undefined);
+  const rows = answers.map(({ features, grounding = [] }) => [...features.slice(0, used), ...grounding]);
   const labels = answers.map((answer) => answer.correct);
   const fold = foldsOf(answers);
   const curved = worth >= isotonicFrom;
@@ -280,8 +297,8 @@ export function fitModel(
   const { penalty, margins } = penalties
     .map((value) => ({ penalty: value, margins: marginsUnder(value) }))
     .reduce((best, one) => (logLoss(one.margins, labels) < logLoss(best.margins, labels) ? one : best));
-  const isMixed = answers.every(({ foreign }) => foreign !== undefined);
-  const served = isMixed ? margins.map((margin, at) => mix(margin, answers[at]!.foreign!)) : margins;
+  const isMixed = answers.every(({ outOfDomain }) => outOfDomain !== undefined);
+  const served = isMixed ? margins.map((margin, at) => mix(margin, answers[at]!.outOfDomain!)) : margins;
   const scores = heldOut((isIn) => {
     const part = fitCalibrator(
       served.filter((_, at) => isIn(at)),
@@ -291,7 +308,7 @@ export function fitModel(
     return (at) => calibrated(part, served[at]!);
   });
   const model: CalibratorModel = {
-    features: [...featureNames.slice(0, used), ...(isSupported ? supportFeatureNames : [])],
+    features: [...featureNames.slice(0, used), ...(isGrounded ? groundingFeatureNames : [])],
     ...fitLogistic(rows, labels, penalty),
     ...fitCalibrator(margins, labels, curved),
     ...(isMixed && { mixed: fitCalibrator(served, labels, curved) }),
@@ -302,8 +319,8 @@ export function fitModel(
 /**
  * The log-odds of (1 − π) · p, from those of p. Clamped to a million to one, so that a single answer cannot bend a curve.
  */
-function mix(margin: number, foreign: number): number {
-  const p = Math.min(1 - 1e-6, Math.max(1e-6, (1 - foreign) * sigmoid(margin)));
+function mix(margin: number, outOfDomain: number): number {
+  const p = Math.min(1 - 1e-6, Math.max(1e-6, (1 - outOfDomain) * sigmoid(margin)));
   return Math.log(p / (1 - p));
 }
 
@@ -335,29 +352,29 @@ function foldsOf(answers: readonly LabelledAnswer[]): number[] {
 }
 
 /**
- * `foreign`: π of the question, null where it is not known. `said`: the texts of the question and the answer, which a
- * calibration with `support` needs. `voided`: why the calibration cannot be trusted here; the prior is used then.
+ * `outOfDomain`: π of the question, null where it is not known. `said`: the texts of the question and the answer, which a
+ * calibration with `grounding` needs. `voided`: why the calibration cannot be trusted here; the prior is used then.
  */
 export function scoreConfidence(
   calibration: Calibration,
   featureNames: readonly string[],
   features: readonly number[],
   {
-    foreign = null,
+    outOfDomain = null,
     said = null,
     voided = null,
-  }: { foreign?: number | null; said?: { question: string; answer: string } | null; voided?: string | null } = {},
+  }: { outOfDomain?: number | null; said?: { question: string; answer: string } | null; voided?: string | null } = {},
 ): ConfidenceScore {
   const isTrusted = calibration.calibrated && voided === null;
-  const { prior, model, support } = calibration;
+  const { prior, model, grounding } = calibration;
   const [names, row] =
-    isTrusted && support !== null && said !== null
+    isTrusted && grounding !== null && said !== null
       ? [
-          [...featureNames, ...supportFeatureNames],
-          [...features, ...supportSpace(support).about(said.question)(said.answer)],
+          [...featureNames, ...groundingFeatureNames],
+          [...features, ...groundingSpace(grounding).about(said.question)(said.answer)],
         ]
       : [featureNames, features];
-  const p = probability(isTrusted ? model : prior.model, names, row, foreign);
+  const p = probability(isTrusted ? model : prior.model, names, row, outOfDomain);
   return {
     score: Math.round(100 * p),
     calibrated: isTrusted,
@@ -393,12 +410,12 @@ export function servedVoidReason(
   });
 }
 
-/** Probability in [0, 1] that an answer with these features is right. `foreign`: π of its question, null where not known. */
+/** Probability in [0, 1] that an answer with these features is right. `outOfDomain`: π of its question, null where not known. */
 export function probability(
   model: CalibratorModel,
   featureNames: readonly string[],
   features: readonly number[],
-  foreign: number | null = null,
+  outOfDomain: number | null = null,
 ): number {
   const row = model.features.map((name) => {
     const at = featureNames.indexOf(name);
@@ -406,9 +423,11 @@ export function probability(
     return features[at]!;
   });
   const margin = marginOf(model, row);
-  if (foreign === null) return calibrated(model, margin);
+  if (outOfDomain === null) return calibrated(model, margin);
   // A prior was fitted without π, so π is applied to its result.
-  return model.mixed ? calibrated(model.mixed, mix(margin, foreign)) : (1 - foreign) * calibrated(model, margin);
+  return model.mixed
+    ? calibrated(model.mixed, mix(margin, outOfDomain))
+    : (1 - outOfDomain) * calibrated(model, margin);
 }
 
 const mean = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length;

@@ -3,8 +3,8 @@
 //
 //   d = 1 − mean cosine of the 3 nearest exemplars
 //   p = (1 + number of held-out questions at least as far) / (1 + their number)       (conformal: Vovk et al. 2005)
-//   π = σ(a · d + b), fitted on held-out questions against general ones: the probability that a question is foreign,
-//       if foreign questions were as common as others
+//   π = σ(a · d + b), fitted on held-out questions against general ones: the probability that a question is out of domain,
+//       if such questions were as common as others
 //
 // A held-out question is never compared with those about its own fact.
 import { remembered } from "../base/remembered.ts";
@@ -20,13 +20,13 @@ export interface DriftReference {
   /** d of the held-out questions, ascending. */
   distances: number[];
   /** Coefficients of π. */
-  foreign: { a: number; b: number };
+  out_of_domain: { a: number; b: number };
   /** Number of general questions that π was fitted on. */
   background: number;
 }
 
 export interface DriftSpace {
-  measure(vector: Float32Array): { distance: number; pValue: number; foreign: number };
+  measure(vector: Float32Array): { distance: number; pValue: number; outOfDomain: number };
 }
 
 /** Minimum number of held-out questions for a fit: fewer do not show where such questions lie. */
@@ -48,8 +48,8 @@ export interface DriftMaterial {
   background: readonly Float32Array[];
 }
 
-/** `foreign`: π of each question. Throws RangeError below `leastQuestions`. */
-export function fitDrift(material: DriftMaterial): { reference: DriftReference; foreign: number[] } {
+/** `outOfDomain`: π of each question. Throws RangeError below `leastQuestions`. */
+export function fitDrift(material: DriftMaterial): { reference: DriftReference; outOfDomain: number[] } {
   const { encoderSha256, questions } = material;
   if (questions.length < leastQuestions) throw new RangeError("Too few questions");
   const exemplars: { vector: Float32Array; cluster: string | null }[] = [
@@ -67,22 +67,22 @@ export function fitDrift(material: DriftMaterial): { reference: DriftReference; 
     ),
   );
   const general = material.background.map((vector) => distance(vector, vectors));
-  const { a, b } = foreignOf(own, general);
+  const { a, b } = outOfDomainOf(own, general);
   return {
     reference: {
       encoder_sha256: encoderSha256,
       dimensions,
       exemplars: packed,
       distances: own.toSorted((x, y) => x - y),
-      foreign: { a, b },
+      out_of_domain: { a, b },
       background: general.length,
     },
-    foreign: own.map((d) => sigmoid(a * d + b)),
+    outOfDomain: own.map((d) => sigmoid(a * d + b)),
   };
 }
 
-/** Coefficients of π. Without general questions nothing counts as foreign: π is 0. */
-function foreignOf(own: readonly number[], general: readonly number[]): { a: number; b: number } {
+/** Coefficients of π. Without general questions nothing counts as out of domain: π is 0. */
+function outOfDomainOf(own: readonly number[], general: readonly number[]): { a: number; b: number } {
   if (general.length === 0) return { a: 0, b: Number.MIN_SAFE_INTEGER };
   const labels = [...own.map(() => false), ...general.map(() => true)];
   const { means, scales, weights, bias } = fitLogistic(
@@ -99,7 +99,7 @@ function foreignOf(own: readonly number[], general: readonly number[]): { a: num
 /** The space of a reference, decoded once per reference object. */
 export const driftSpace = remembered(decode);
 
-function decode({ dimensions, exemplars, distances, foreign }: DriftReference): DriftSpace {
+function decode({ dimensions, exemplars, distances, out_of_domain: { a, b } }: DriftReference): DriftSpace {
   const vectors = unpackVectors(exemplars, dimensions);
   return {
     measure(vector) {
@@ -107,7 +107,7 @@ function decode({ dimensions, exemplars, distances, foreign }: DriftReference): 
       return {
         distance: d,
         pValue: (1 + distances.length - below(distances, d)) / (1 + distances.length),
-        foreign: sigmoid(foreign.a * d + foreign.b),
+        outOfDomain: sigmoid(a * d + b),
       };
     },
   };

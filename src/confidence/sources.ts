@@ -1,13 +1,13 @@
 // Finds the passages of the documents that contain an answer. For each passage its place and the hashes of its words are
-// kept, but not its text. A passage's support for an answer is its `about` (support.ts): the share of the answer that it
+// kept, but not its text. The grounding of an answer in a passage is its `about` (grounding.ts): the share of the answer that it
 // holds, times the share of the question that it holds relative to the passage that holds most of it.
-import { packed, passageSpace } from "./support.ts";
+import { packed, passageSpace } from "./grounding.ts";
 
 export interface SourceReference {
   format: 1;
   /** Document ids; passages refer to them by index. */
   documents: string[];
-  /** `start` and `end` in the document's clean text, in UTF-16 code units; `words` as in SupportReference. */
+  /** `start` and `end` in the document's clean text, in UTF-16 code units; `words` as in GroundingReference. */
   passages: { document: number; start: number; end: number; words: string }[];
 }
 
@@ -24,7 +24,7 @@ export interface Source {
   start: number;
   end: number;
   /** From 0 to 1. */
-  support: number;
+  grounding: number;
 }
 
 export interface SourceSpace {
@@ -34,11 +34,11 @@ export interface SourceSpace {
 
 const mostSources = 3;
 /**
- * Least support of a source: with less, most of the answer is elsewhere, or the passage is about another question. Measured
+ * Least grounding of a source: with less, most of the answer is elsewhere, or the passage is about another question. Measured
  * on benchmarks of six sets of documents: 87 % of right answers get a passage, and so do 7 % of answers to another question
  * (by gaps of 0.8: 90 and 25).
  */
-const leastSupport = 0.5;
+const leastGrounding = 0.5;
 
 export function sourceReference(passages: readonly SourcePassage[]): SourceReference {
   const kept = packed(passages, ({ text }) => text);
@@ -63,12 +63,12 @@ export function sourceSpace({ format, documents, passages }: SourceReference): S
   const places = passages.map(({ document, start, end }) => ({ document: documents[document]!, start, end }));
   return {
     of(question, answer) {
-      const { about: support } = space.about(question)(answer);
-      return [...support.keys()]
-        .filter((at) => support[at]! >= leastSupport)
-        .sort((a, b) => support[b]! - support[a]! || a - b)
+      const { about: grounding } = space.about(question)(answer);
+      return [...grounding.keys()]
+        .filter((at) => grounding[at]! >= leastGrounding)
+        .sort((a, b) => grounding[b]! - grounding[a]! || a - b)
         .slice(0, mostSources)
-        .map((at) => ({ ...places[at]!, support: Math.round(100 * support[at]!) / 100 }));
+        .map((at) => ({ ...places[at]!, grounding: Math.round(100 * grounding[at]!) / 100 }));
     },
   };
 }

@@ -5,12 +5,12 @@ import { endpoint } from "./endpoint.ts";
 const source = {
   type: "object",
   additionalProperties: false,
-  required: ["document_id", "start", "end", "support", "deleted"],
+  required: ["document_id", "start", "end", "grounding", "deleted"],
   properties: {
     document_id: { type: "string" },
     start: { type: "integer", minimum: 0, description: "Offset in the document's clean text, in UTF-16 code units." },
     end: { type: "integer", minimum: 0 },
-    support: {
+    grounding: {
       type: "number",
       minimum: 0,
       maximum: 1,
@@ -90,7 +90,7 @@ export const exampleOfAnswer = {
     drift: { p_value: 0.42, reason: null },
     least_certain: { text: "Twice", start: 0, end: 5, probability: 0.71 },
     sources: [
-      { document_id: "document_1q5w9r3t7y2z6x0c4v8b3n7m", start: 1204, end: 1391, support: 0.92, deleted: false },
+      { document_id: "document_1q5w9r3t7y2z6x0c4v8b3n7m", start: 1204, end: 1391, grounding: 0.92, deleted: false },
     ],
   },
 } as const;
@@ -141,7 +141,7 @@ export const confidenceRecord = {
       type: "array",
       items: { type: "string" },
       description:
-        "The inputs of the score. The support features say how far passages about the question contain the words of the answer.",
+        "The inputs of the score. The grounding features say how far passages about the question contain the words of the answer.",
     },
     depends_on: {
       type: "object",

@@ -1,5 +1,5 @@
 // Schema parts that the inference endpoints share.
-import { mostSeatContext } from "../base/config.ts";
+import { mostSlotContext } from "../base/config.ts";
 import type { FailureCode } from "../base/errors.ts";
 
 const root = "/api/v3/inference";
@@ -30,13 +30,13 @@ export const optionalModel = {
 } as const;
 
 /**
- * Token ids of one text. No seat can hold more. The configured seats or the model usually hold fewer, and refuse longer input
+ * Token ids of one text. No slot can hold more. The configured slots or the model usually hold fewer, and refuse longer input
  * before the ids are read.
  */
 export const tokenIds = {
   type: "array",
   minItems: 1,
-  maxItems: mostSeatContext,
+  maxItems: mostSlotContext,
   items: { type: "integer", minimum: 0, maximum: 2147483647 },
 } as const;
 

@@ -64,18 +64,18 @@ const verdict = {
   },
 } as const;
 
-/** A line is what an application relies on: one name of one owner over one base. At most one of its models is promoted. */
-const line = {
+/** A channel is what an application relies on: one name of one owner over one base. At most one of its models is promoted. */
+const channel = {
   ...name,
   description:
-    "Default: the model's name. Requests that name this line get answers from the model currently promoted on it.",
+    "Default: the model's name. Requests that name this channel get answers from the model currently promoted to it.",
 } as const;
 
 export const promotionRecord = {
   type: "object",
   additionalProperties: false,
   required: [
-    "line",
+    "channel",
     "base_model_id",
     "act",
     "model_id",
@@ -87,7 +87,7 @@ export const promotionRecord = {
     "at",
   ],
   properties: {
-    line: { type: "string" },
+    channel: { type: "string" },
     base_model_id: { type: "string" },
     act: { enum: ["promote", "rollback"] },
     model_id: {
@@ -114,13 +114,13 @@ export const promotions = {
     path: "/api/v3/models/{model_id}/promote",
     tag: "models",
     summary:
-      "Promote an aligned model on its line, and deploy it if needed. If it does worse than the model it replaces by more than chance, the promotion is refused and the items are listed.",
+      "Promote an aligned model to its channel, and deploy it if needed. If it does worse than the model it replaces by more than chance, the promotion is refused and the items are listed.",
     params: idParam("model_id"),
     body: {
       type: "object",
       additionalProperties: false,
       properties: {
-        line,
+        channel,
         override: {
           type: "boolean",
           description: "Promote the model even if it is refused; requires a reason. A reason alone also overrides.",
@@ -142,20 +142,20 @@ export const promotions = {
       type: "object",
       additionalProperties: false,
       properties: {
-        // Refers to an existing line, so older names that `name` would refuse are accepted.
-        line: { ...id, description: "Required only if the model is promoted on several lines." },
+        // Refers to an existing channel, so older names that `name` would refuse are accepted.
+        channel: { ...id, description: "Required only if the model is promoted to several channels." },
         reason,
       },
     },
     reply: promotionRecord,
-    errors: ["not_found", "conflict", "several_lines", "disk_full"],
+    errors: ["not_found", "conflict", "several_channels", "disk_full"],
   }),
   "models.promotions": endpoint({
     method: "GET",
     path: "/api/v3/promotions",
     tag: "models",
     summary: "List the promoted models, and all promotions and rollbacks, newest first.",
-    query: { type: "object", additionalProperties: false, properties: { line: id, ...page } },
+    query: { type: "object", additionalProperties: false, properties: { channel: id, ...page } },
     reply: {
       type: "object",
       additionalProperties: false,
@@ -166,9 +166,9 @@ export const promotions = {
           items: {
             type: "object",
             additionalProperties: false,
-            required: ["line", "base_model_id", "model_id"],
+            required: ["channel", "base_model_id", "model_id"],
             properties: {
-              line: { type: "string" },
+              channel: { type: "string" },
               base_model_id: { type: "string" },
               model_id: { type: "string" },
             },

@@ -99,7 +99,7 @@ export const tokens = {
         eos_token_id: nullableId,
         add_bos_token: { type: "boolean" },
         chat_template: nullableText,
-        model_max_length: { type: "integer", description: "Tokens that fit one seat, prompt and answer together." },
+        model_max_length: { type: "integer", description: "Tokens that fit one slot, prompt and answer together." },
         vocab_size: { type: "integer" },
       },
     },

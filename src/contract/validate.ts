@@ -3,6 +3,7 @@ import { Ajv2020, type ErrorObject, type ValidateFunction } from "ajv/dist/2020.
 import type { FromSchema, JSONSchema } from "json-schema-to-ts";
 import type { ValidationDetail } from "../base/errors.ts";
 import { name } from "./common.ts";
+import { renamedFields } from "./renamed.ts";
 
 const options = {
   strict: true,
@@ -71,7 +72,7 @@ function fieldsOf(schema: JSONSchema): (value: unknown, at: Path) => ValidationD
     const wrong = Object.keys(properties)
       .filter((name) => Object.hasOwn(given, name))
       .flatMap((name) => detailsOf(name, given[name], at));
-    return [...missing, ...unknown.map((name) => unknownAt([...at, name])), ...wrong].slice(0, mostErrors);
+    return [...missing, ...unknown.map((name) => unknownAt(at, name, properties)), ...wrong].slice(0, mostErrors);
   };
 }
 
@@ -87,7 +88,14 @@ interface ObjectSchema {
 }
 
 const missingAt = (loc: Path): ValidationDetail => ({ loc, msg: "field required", type: "missing" });
-const unknownAt = (loc: Path): ValidationDetail => ({ loc, msg: "unknown field", type: "extra_forbidden" });
+
+/** If the field has another name now, and the object has a field of that name, the message gives it. */
+function unknownAt(at: Path, name: string, properties: object): ValidationDetail {
+  const successor = Object.hasOwn(renamedFields, name) ? renamedFields[name]! : null;
+  const isRenamed = successor !== null && Object.hasOwn(properties, successor);
+  const msg = isRenamed ? `unknown field; it is called ${successor} now` : "unknown field";
+  return { loc: [...at, name], msg, type: "extra_forbidden" };
+}
 
 /** Whether a value is small. Inspects no more than about `fewParts` parts of it. */
 function hasFewParts(value: unknown): boolean {
@@ -135,8 +143,10 @@ function detailOf(error: ErrorObject, at: Path): ValidationDetail {
     .map((part) => part.replaceAll("~1", "/").replaceAll("~0", "~"))
     .map((part) => (/^\d+$/.test(part) ? Number(part) : part));
   if (error.keyword === "required") return missingAt([...at, ...path, String(error.params.missingProperty)]);
-  if (error.keyword === "additionalProperties")
-    return unknownAt([...at, ...path, String(error.params.additionalProperty)]);
+  if (error.keyword === "additionalProperties") {
+    const { properties = {} } = error.parentSchema as ObjectSchema;
+    return unknownAt([...at, ...path], String(error.params.additionalProperty), properties);
+  }
   // The description of a property that is never accepted says why.
   const { type, description } = (error.parentSchema ?? {}) as { type?: unknown; description?: string };
   const isNotTaken = error.keyword === "not" || (error.keyword === "type" && type === "null");

@@ -75,8 +75,8 @@ export interface GenerateRequest {
    * Called once, when the prompt has been read, with all its tokens. Such a prompt is read whole, without a cached prefix.
    */
   onPrompt?: (tokens: readonly PromptToken[]) => void;
-  /** Called once, when the request has waited for its seat and takes it. */
-  onSeat?: () => void;
+  /** Called once, when the request has waited for its slot and takes it. */
+  onSlot?: () => void;
 }
 
 export interface Steering {
@@ -151,12 +151,12 @@ export interface EvaluatedAnswer {
 
 export interface LoadedInfo {
   architecture: string;
-  /** Tokens per seat: `seatContext`, or the model's training context if that is smaller. */
+  /** Tokens per slot: `slotContext`, or the model's training context if that is smaller. */
   context: number;
   parameters: number;
-  /** Weights and the pool of seats, as the library counts them. */
+  /** Weights and the pool of slots, as the library counts them. */
   bytes: number;
-  seats: number;
+  slots: number;
 }
 
 export interface EmbedOptions {
@@ -200,9 +200,9 @@ export interface Generator {
   /** Yields tokens as they are drawn; the return value is the summary. */
   generate(request: GenerateRequest): AsyncGenerator<GeneratedToken, GenerateEnd, void>;
   /**
-   * Greedy answers in a fixed batch shape: groups of 8 (of `seats` where that is less) in item order, padded, never in one batch
+   * Greedy answers in a fixed batch shape: groups of 8 (of `slots` where that is less) in item order, padded, never in one batch
    * with anything else, so that the same items give the same text whatever else the machine does. Takes turns with chat, step by
-   * step. Needs memory for a second pool of seats while it runs. Rejects with the signal's reason when it is aborted.
+   * step. Needs memory for a second pool of slots while it runs. Rejects with the signal's reason when it is aborted.
    */
   evaluate(request: EvaluateRequest): Promise<void>;
   /**
@@ -225,9 +225,9 @@ export interface Generator {
   ): Promise<EmbeddedText[]>;
   /** The relevance of documents to a query by a cross-encoder, in order. */
   rank(model: ModelRef, query: string, documents: readonly string[], options: EmbedOptions): Promise<RankedDocument[]>;
-  /** Busy seats and waiting requests of each loaded base that generates text. */
+  /** Busy slots and waiting requests of each loaded base that generates text. */
   occupancy(): Occupancy[];
-  /** Tokens one seat can hold, prompt and completion together. */
-  readonly seatContext: number;
+  /** Tokens one slot can hold, prompt and completion together. */
+  readonly slotContext: number;
   dispose(): Promise<void>;
 }

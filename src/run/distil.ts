@@ -6,25 +6,25 @@
 import { restOfVocabulary, type TopTokens, type Trainer, type WeightedRows } from "../engine/train/trainer.ts";
 
 /** What the base says at the trained positions of some rows. */
-export interface Lesson {
+export interface SoftTargets {
   /** Entries of `top` per token. */
   topK: number;
   /** For the tokens that have a weight, in their order. */
   top: TopTokens;
 }
 
-export async function askTeacher(trainer: Trainer, rows: WeightedRows, topK: number): Promise<Lesson> {
+export async function askTeacher(trainer: Trainer, rows: WeightedRows, topK: number): Promise<SoftTargets> {
   const { top } = await trainer.forward(null, rows, topK);
   const isTrained = (_: number, at: number): boolean => rows.weights[Math.floor(at / topK)] !== 0;
   return { topK, top: { tokens: top.tokens.filter(isTrained), logprobs: top.logprobs.filter(isTrained) } };
 }
 
-/** Joins the lessons of consecutive rows. */
-export function joinLessons(topK: number, lessons: readonly TopTokens[]): Lesson {
-  const length = lessons.reduce((sum, { tokens }) => sum + tokens.length, 0);
+/** Joins the soft targets of consecutive rows. */
+export function joinSoftTargets(topK: number, rows: readonly TopTokens[]): SoftTargets {
+  const length = rows.reduce((sum, { tokens }) => sum + tokens.length, 0);
   const top: TopTokens = { tokens: new Int32Array(length), logprobs: new Float32Array(length) };
   let at = 0;
-  for (const { tokens, logprobs } of lessons) {
+  for (const { tokens, logprobs } of rows) {
     top.tokens.set(tokens, at);
     top.logprobs.set(logprobs, at);
     at += tokens.length;
@@ -33,12 +33,12 @@ export function joinLessons(topK: number, lessons: readonly TopTokens[]): Lesson
 }
 
 /**
- * The same rows with `topK` + 1 soft targets per token. From token `first` on, where the lesson starts, the soft
+ * The same rows with `topK` + 1 soft targets per token. From token `first` on, where they start, the soft
  * targets replace the weights, scaled by `factor`.
  */
-export function taught(
+export function withSoftTargets(
   rows: WeightedRows,
-  { topK, top }: Lesson,
+  { topK, top }: SoftTargets,
   { first = 0, factor = 1 }: { first?: number; factor?: number } = {},
 ): WeightedRows {
   const places = topK + 1;

@@ -11,7 +11,7 @@ import type { DevPrompt } from "./rows.ts";
 export interface MeasuredDrift {
   reference: DriftReference;
   /** π of each dev question. */
-  foreign: number[];
+  outOfDomain: number[];
 }
 
 /**

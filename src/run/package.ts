@@ -17,7 +17,7 @@ import {
 import { spread } from "../base/spread.ts";
 import { type Calibration, fitCalibration, type LabelledAnswer } from "../confidence/calibration.ts";
 import { answerFeatures, featureNames } from "../confidence/features.ts";
-import { supportSpace } from "../confidence/support.ts";
+import { groundingSpace } from "../confidence/grounding.ts";
 import { artefactFiles, type RunResult } from "../contract/run-folder.ts";
 import type { Generator, ModelRef } from "../engine/generator.ts";
 import { type Comparison, compareScores } from "../engine/train/adapter-check.ts";
@@ -184,7 +184,7 @@ async function calibrate(
   exported: Exported,
   generator: Generator,
   model: ModelRef,
-  { exemplars, support }: References,
+  { exemplars, grounding }: References,
 ): Promise<Calibration> {
   const { dev } = training.prepared;
   const drift = await measureDrift(run, generator, dev, exemplars);
@@ -204,8 +204,8 @@ async function calibrate(
           features: answerFeatures(answer.steps, answer.finishReason),
           correct,
           cluster: dev[index]!.item.cluster,
-          ...("foreign" in drift && { foreign: drift.foreign[index]! }),
-          ...(support && { support: supportSpace(support).about(dev[index]!.item.instruction)(answer.text) }),
+          ...("outOfDomain" in drift && { outOfDomain: drift.outOfDomain[index]! }),
+          ...(grounding && { grounding: groundingSpace(grounding).about(dev[index]!.item.instruction)(answer.text) }),
         });
       told.push(run.progress(index + 1, dev.length, "questions"));
     },
@@ -217,7 +217,7 @@ async function calibrate(
     featureNames,
     ...run.parts.prior,
     drift,
-    support,
+    grounding,
     identity: {
       base_sha256: run.request.base.sha256,
       adapter_sha256: exported.adapter.sha256,

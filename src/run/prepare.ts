@@ -13,7 +13,7 @@ import type { Run } from "./context.ts";
 import { type Memory, openMemory, removeMemory } from "./folder/memory.ts";
 import { identityOf } from "./folder/request.ts";
 import { type PrepareReport, preparedFolder } from "./folder/rows.ts";
-import { readLessons } from "./folder/teacher.ts";
+import { readReplies } from "./folder/teacher.ts";
 import { replayRows } from "./replay.ts";
 import { type Prepared, preparedForm, rowsFormat, type TrainingRow } from "./rows.ts";
 import { createSpeaker } from "./speaker.ts";
@@ -100,7 +100,7 @@ async function makeRows(run: Run): Promise<Made> {
       {
         base: asked.base,
         writer: asked.writer,
-        lessons: (passages) => readLessons(run.folder, passages),
+        teacherReplies: (passages) => readReplies(run.folder, passages),
         progress: async (done, total, unit) => {
           await run.turn();
           await run.progress(done, total, unit);

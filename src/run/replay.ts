@@ -124,7 +124,7 @@ export async function replayRows(run: Run, trainer: Trainer, counts: number[], m
     const said = fromMemory(remembered);
     const made = call.map((opening, index) => {
       const { tokens, top } = said[index]!;
-      return { ...rowOf(run, opening, tokens), ...(top && { lesson: top }) };
+      return { ...rowOf(run, opening, tokens), ...(top && { softTargets: top }) };
     });
     rows.push(...made.filter((row) => row.weights.some((weight) => weight > 0)));
     await run.progress(Math.min(from + together, count), count, "answers");

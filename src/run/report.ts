@@ -106,8 +106,8 @@ function summaryOf({ guards, ...candidate }: Candidate) {
 }
 
 /**
- * A dev question that the adapter gets wrong. `taught`: whether any row contains the right answer, so that it was
- * taught in vain.
+ * A dev question that the adapter gets wrong. `taught`, the name that reports have in run folders: whether any row contains
+ * the right answer, so that it was trained in vain.
  */
 export interface Missed {
   sample_num: number;
@@ -150,19 +150,19 @@ function helpOf(
   { guards, penalty, candidates }: { guards: GuardResults | null; penalty: number; candidates: readonly Candidate[] },
   silent: number,
 ): string[] {
-  const untaught = learned.missed.filter((one) => !one.taught).length;
-  const taught = learned.missed.length - untaught;
+  const untrained = learned.missed.filter((one) => !one.taught).length;
+  const trained = learned.missed.length - untrained;
   const repaired = candidates.some((one) => one.repaired);
   const scaled = candidates.some((one) => one.scale < 1);
   const tried = [...(repaired ? ["repair"] : []), ...(scaled ? ["smaller scales"] : [])];
   const help: { weight: number; text: string }[] = [
     {
-      weight: untaught,
-      text: `${untaught} missed questions ask for facts that are in no training row. What would help most is documents that state them plainly, for example in a table, a «name: value» list or a short sentence.`,
+      weight: untrained,
+      text: `${untrained} missed questions ask for facts that are in no training row. What would help most is documents that state them plainly, for example in a table, a «name: value» list or a short sentence.`,
     },
     {
-      weight: taught,
-      text: `${taught} missed questions were trained in other words. More wordings (preset thorough) or a larger base model help.`,
+      weight: trained,
+      text: `${trained} missed questions were trained in other words. More wordings (preset thorough) or a larger base model help.`,
     },
     {
       weight: silent,

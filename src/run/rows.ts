@@ -1,8 +1,9 @@
 // The rows a run trains on, as token ids, and the stage that keeps them: a resumed run trains on exactly the same rows.
 //
 //   rows.bin       tokens i32 [T] of all rows in sequence, then weights f32 [T]; little-endian
-//   lessons.bin    per row that has one, over N trained tokens: tokens i32 [N · topK], then log-probs f32 [N · topK]
-//   rows.jsonl     per row: kind, messages, rung, tokens (its length), trained (tokens with weight), lesson (its entries)
+//   lessons.bin    per row that has soft targets, over N trained tokens: tokens i32 [N · topK], then log-probs f32 [N · topK]
+//   rows.jsonl     per row: kind, messages, rung, tokens (its length), trained (tokens with weight), lesson (entries of its soft
+//                  targets)
 //   dev.json       the dev items with their prompts as token ids
 //   report.json    what the gates let through and dropped
 import { readFile } from "node:fs/promises";
@@ -20,7 +21,7 @@ export interface TrainingRow extends RowText {
   /** 1 where the token is trained, else 0; as long as tokens. */
   weights: Float32Array;
   /** [trained tokens · topK] what the base says at their positions, where it was asked beforehand. */
-  lesson?: TopTokens;
+  softTargets?: TopTokens;
 }
 
 export interface DevPrompt {
@@ -37,8 +38,8 @@ export interface Prepared {
 }
 
 /**
- * Part of the stage's identity. 2: rows have rungs. 3: replayed rows have lessons. 4: lessons cover trained tokens
- * alone.
+ * Part of the stage's identity. 2: rows have rungs. 3: replayed rows have soft targets. 4: those cover trained
+ * tokens alone.
  */
 export const rowsFormat = 4;
 
@@ -46,7 +47,7 @@ export const preparedForm: Form<Omit<Prepared, "sha256">, Prepared> = {
   async write(folder, { rows, dev, report }) {
     const contents: Record<string, string | Uint8Array> = {
       "rows.bin": packRows(rows),
-      "lessons.bin": packLessons(rows),
+      "lessons.bin": packSoftTargets(rows),
       [rowTexts]: rows.map((row) => `${JSON.stringify(textOf(row))}\n`).join(""),
       "dev.json": JSON.stringify(dev),
       [rowsReport]: JSON.stringify(report),
@@ -70,7 +71,7 @@ interface RowLine extends RowText {
   rung: number;
   tokens: number;
   trained: number;
-  /** Entries of its lesson; 0 without one. */
+  /** Entries of its soft targets, under the name that run folders have; 0 without any. */
   lesson: number;
 }
 
@@ -80,7 +81,7 @@ const textOf = (row: TrainingRow): RowLine => ({
   rung: row.rung,
   tokens: row.tokens.length,
   trained: trainedTokens(row),
-  lesson: row.lesson?.tokens.length ?? 0,
+  lesson: row.softTargets?.tokens.length ?? 0,
 });
 
 export const trainedTokens = (row: TrainingRow): number => row.weights.reduce((sum, weight) => sum + weight, 0);
@@ -94,21 +95,21 @@ function packRows(rows: readonly TrainingRow[]): Uint8Array {
   return new Uint8Array(view.buffer);
 }
 
-function packLessons(rows: readonly TrainingRow[]): Uint8Array {
-  const lessons = rows.flatMap((row) => row.lesson ?? []);
-  const view = new DataView(new ArrayBuffer(lessons.reduce((sum, { tokens }) => sum + 8 * tokens.length, 0)));
+function packSoftTargets(rows: readonly TrainingRow[]): Uint8Array {
+  const softTargets = rows.flatMap((row) => row.softTargets ?? []);
+  const view = new DataView(new ArrayBuffer(softTargets.reduce((sum, { tokens }) => sum + 8 * tokens.length, 0)));
   let at = 0;
-  for (const { tokens, logprobs } of lessons) {
+  for (const { tokens, logprobs } of softTargets) {
     for (const token of tokens) view.setInt32(4 * at++, token, true);
     for (const logprob of logprobs) view.setFloat32(4 * at++, logprob, true);
   }
   return new Uint8Array(view.buffer);
 }
 
-function unpackRows(bytes: Buffer, lessons: Buffer, lines: string): TrainingRow[] {
+function unpackRows(bytes: Buffer, targetBytes: Buffer, lines: string): TrainingRow[] {
   const total = bytes.length / 8;
   let at = 0;
-  let lessonAt = 0;
+  let targetAt = 0;
   return lines
     .split("\n")
     .filter((line) => line !== "")
@@ -118,14 +119,14 @@ function unpackRows(bytes: Buffer, lessons: Buffer, lines: string): TrainingRow[
       const weights = Float32Array.from({ length }, (_, index) => bytes.readFloatLE(4 * (total + at + index)));
       at += length;
       if (places === 0) return { kind, messages, rung, tokens, weights };
-      const lesson: TopTokens = {
-        tokens: Int32Array.from({ length: places }, (_, index) => lessons.readInt32LE(4 * (lessonAt + index))),
+      const softTargets: TopTokens = {
+        tokens: Int32Array.from({ length: places }, (_, index) => targetBytes.readInt32LE(4 * (targetAt + index))),
         logprobs: Float32Array.from({ length: places }, (_, index) =>
-          lessons.readFloatLE(4 * (lessonAt + places + index)),
+          targetBytes.readFloatLE(4 * (targetAt + places + index)),
         ),
       };
-      lessonAt += 2 * places;
-      return { kind, messages, rung, tokens, weights, lesson };
+      targetAt += 2 * places;
+      return { kind, messages, rung, tokens, weights, softTargets };
     });
 }
 

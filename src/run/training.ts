@@ -7,7 +7,7 @@ import type { AdapterShape, OpenedModel, Trainer, TrainerHello, WeightedRows } f
 import { type Checkpoints, type LoopState, openCheckpoints, type RunBuild, type RunIdentity } from "./checkpoints.ts";
 import type { Run } from "./context.ts";
 import { checkDev, type DevAnswer, scoreOf } from "./dev-check.ts";
-import { askTeacher, joinLessons, type Lesson, taught } from "./distil.ts";
+import { askTeacher, joinSoftTargets, type SoftTargets, withSoftTargets } from "./distil.ts";
 import { hexOfDouble } from "./events.ts";
 import { shapeOf } from "./folder/adapter-shape.ts";
 import { identityOf } from "./folder/request.ts";
@@ -230,16 +230,18 @@ export async function step(
   const scale = reduction.token_reduction === "sum" ? 1 : 1 / tokens;
   const counted = (row: TrainingRow): TrainingRow =>
     reduction.token_reduction === "sequence_mean" && !isReplayed(row) ? countedAs(row, training.rowTokens) : row;
-  const isTaught = (row: TrainingRow): boolean => soft > 0 && isReplayed(row);
+  const isDistilled = (row: TrainingRow): boolean => soft > 0 && isReplayed(row);
   // Rows with and without soft targets share a call: separate calls would each read every weight of the base.
   const calls: WeightedRows[] = [];
   for (const at of microBatches([...rows.keys()], (index) => rows[index]!.tokens.length, hello.limits.maxBatchTokens)) {
     const some = at.map((index) => rows[index]!);
-    const pupils = some.filter(isTaught);
-    const call = toTrainer([...some.filter((row) => !isTaught(row)).map(counted), ...pupils], scale);
-    const first = call.tokens.length - lengthOf(pupils);
+    const distilled = some.filter(isDistilled);
+    const call = toTrainer([...some.filter((row) => !isDistilled(row)).map(counted), ...distilled], scale);
+    const first = call.tokens.length - lengthOf(distilled);
     calls.push(
-      pupils.length === 0 ? call : taught(call, await lessonOf(trainer, pupils, soft), { first, factor: replayWeight }),
+      distilled.length === 0
+        ? call
+        : withSoftTargets(call, await softTargetsOf(trainer, distilled, soft), { first, factor: replayWeight }),
     );
   }
   // Sent back to back, so that the worker goes on to the optimizer step while the answers of the passes are still on
@@ -297,11 +299,15 @@ export function optimStep(run: Run, { trainer }: Training, learningRate: number)
 }
 
 /**
- * What the base says at every position of some rows: taken from the rows' lessons if all have one, otherwise asked now.
+ * What the base says at every position of some rows: the rows' soft targets if all have them, otherwise asked now.
  */
-function lessonOf(trainer: Trainer, rows: readonly TrainingRow[], topK: number): Lesson | Promise<Lesson> {
-  const known = rows.flatMap((row) => row.lesson ?? []);
-  if (known.length === rows.length) return joinLessons(topK, known);
+function softTargetsOf(
+  trainer: Trainer,
+  rows: readonly TrainingRow[],
+  topK: number,
+): SoftTargets | Promise<SoftTargets> {
+  const known = rows.flatMap((row) => row.softTargets ?? []);
+  if (known.length === rows.length) return joinSoftTargets(topK, known);
   return askTeacher(trainer, toTrainer(rows, 1), topK);
 }
 

@@ -443,7 +443,7 @@ CREATE TABLE "promotion"(        -- append-only
   seq INTEGER PRIMARY KEY,
   owner_id TEXT NOT NULL REFERENCES user(id),
   base_model_id TEXT NOT NULL,      -- it and the models may be gone
-  line TEXT NOT NULL CHECK(length(line) BETWEEN 1 AND 200),
+  channel TEXT NOT NULL CHECK(length(channel) BETWEEN 1 AND 200),
   act TEXT NOT NULL CHECK(act IN('promote', 'rollback')),
   model_id TEXT,                    -- promoted from now on; null: none, as before the first
   replaced_model_id TEXT,           -- promoted until now
@@ -460,20 +460,7 @@ CREATE TABLE "promotion"(        -- append-only
   CHECK(before_seq < seq)
 ) STRICT;
 
-CREATE TABLE "promoted"(         -- the pointer: the act that says which model of a line is promoted
-  owner_id TEXT NOT NULL REFERENCES user(id),
-  base_model_id TEXT NOT NULL REFERENCES base_model(id),
-  line TEXT NOT NULL,
-  model_id TEXT NOT NULL REFERENCES aligned_model(id),
-  promotion_seq INTEGER NOT NULL REFERENCES "promotion"(seq),   -- the promotion that first put it there
-  PRIMARY KEY(owner_id, base_model_id, line)
-) STRICT, WITHOUT ROWID;
-
-CREATE INDEX promotion_line ON promotion(owner_id, base_model_id, line, seq);
-
 CREATE INDEX promotion_model ON promotion(model_id);
-
-CREATE INDEX promoted_model ON promoted(model_id);
 
 CREATE TRIGGER promotion_fixed BEFORE UPDATE ON promotion BEGIN SELECT RAISE(ABORT, 'promotion: append-only'); END;
 
@@ -623,3 +610,16 @@ CREATE UNIQUE INDEX auto_align_proposal_open ON auto_align_proposal(alignment_id
 
 CREATE TRIGGER auto_align_proposal_decided BEFORE UPDATE ON auto_align_proposal WHEN OLD.status <> 'PROPOSED'
   BEGIN SELECT RAISE(ABORT, 'auto_align_proposal: decided once'); END;
+
+CREATE INDEX promotion_channel ON promotion(owner_id, base_model_id, channel, seq);
+
+CREATE TABLE "promoted"(         -- the pointer: the act that says which model of a channel is promoted
+  owner_id TEXT NOT NULL REFERENCES user(id),
+  base_model_id TEXT NOT NULL REFERENCES base_model(id),
+  channel TEXT NOT NULL,
+  model_id TEXT NOT NULL REFERENCES aligned_model(id),
+  promotion_seq INTEGER NOT NULL REFERENCES promotion(seq),   -- the promotion that first put it there
+  PRIMARY KEY(owner_id, base_model_id, channel)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX promoted_model ON promoted(model_id);

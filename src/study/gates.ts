@@ -19,7 +19,7 @@ const foundWithin = 2;
  * The same for a teacher, as a share of all passages: its questions are meant to use words that the passage does not
  * have.
  */
-const taughtWithin = 0.25;
+const teacherWithin = 0.25;
 /** Jaccard similarity of words at which two questions of one target are too alike. */
 const alike = 0.7;
 /** Minimum gain in an answer's log-likelihood from seeing the passage, nats. */
@@ -51,7 +51,7 @@ export async function passGates(
   };
   let left = gate("readable", written, readable);
   left = gate("hides_answer", left, ({ target, question }) => !containsWords(question, target.answer));
-  const within = writer.isTeacher ? Math.max(foundWithin, taughtWithin * lexicon.passages) : foundWithin;
+  const within = writer.isTeacher ? Math.max(foundWithin, teacherWithin * lexicon.passages) : foundWithin;
   left = gate("stands_alone", left, ({ target, question }) => lexicon.rankOf(question, target.passage) <= within);
   const siblings = new Map<Target, Set<string>[]>();
   left = gate("unlike_siblings", left, ({ target, question }) => {

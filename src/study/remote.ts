@@ -3,7 +3,7 @@
 import { once } from "node:events";
 import type { MessagePort } from "node:worker_threads";
 import type { Passage } from "./passages.ts";
-import type { Lesson } from "./writers/teacher.ts";
+import type { TeacherReply } from "./writers/teacher.ts";
 import type { Speaker } from "./writers/writer.ts";
 
 /** The services that stay outside the thread. */
@@ -12,8 +12,8 @@ export interface Answering {
   base: Speaker;
   /** The base with the shipped writer's adapter; null if the base has none. */
   writer: Speaker | null;
-  /** A teacher's lessons, by the passage's id. */
-  lessons(passages: readonly Passage[]): Promise<ReadonlyMap<string, Lesson>>;
+  /** A teacher's replies, by the passage's id. */
+  teacherReplies(passages: readonly Passage[]): Promise<ReadonlyMap<string, TeacherReply>>;
   /** Called between pieces of work; throws to end the study. */
   progress(done: number, total: number, unit: string): Promise<void>;
 }
@@ -22,7 +22,7 @@ type Call =
   | { of: "base" | "writer"; say: Parameters<Speaker["say"]> }
   | { of: "base" | "writer"; chat: Parameters<Speaker["chat"]> }
   | { of: "base" | "writer"; score: Parameters<Speaker["score"]> }
-  | { lessons: Parameters<Answering["lessons"]> }
+  | { teacherReplies: Parameters<Answering["teacherReplies"]> }
   | { progress: Parameters<Answering["progress"]> };
 
 type Reply = { value: unknown } | { failed: true };
@@ -31,7 +31,7 @@ type Reply = { value: unknown } | { failed: true };
 export function answer(port: MessagePort, parts: Answering): { failed(): unknown } {
   let failed: unknown;
   const ask = (call: Call): Promise<unknown> => {
-    if ("lessons" in call) return parts.lessons(...call.lessons);
+    if ("teacherReplies" in call) return parts.teacherReplies(...call.teacherReplies);
     if ("progress" in call) return parts.progress(...call.progress);
     const speaker = parts[call.of]!;
     if ("say" in call) return speaker.say(...call.say);
@@ -65,7 +65,7 @@ export function asking(port: MessagePort): Answering {
   return {
     base: speaker("base"),
     writer: speaker("writer"),
-    lessons: async (...lessons) => (await ask({ lessons })) as ReadonlyMap<string, Lesson>,
+    teacherReplies: async (...teacherReplies) => (await ask({ teacherReplies })) as ReadonlyMap<string, TeacherReply>,
     progress: async (...progress) => void (await ask({ progress })),
   };
 }

@@ -3,8 +3,8 @@
 import type { MessagePort } from "node:worker_threads";
 import { spread } from "../base/spread.ts";
 import { mostExemplars } from "../confidence/drift.ts";
+import { type GroundingReference, groundingReference } from "../confidence/grounding.ts";
 import { type SourceReference, sourceReference } from "../confidence/sources.ts";
-import { type SupportReference, supportReference } from "../confidence/support.ts";
 import type { SnapshotDocument } from "../contract/run-folder.ts";
 import { headingOf } from "./heading.ts";
 import { type CandidateTask, candidatesOf, type ItemCandidate } from "./items/candidates.ts";
@@ -77,7 +77,7 @@ export interface References {
   /** Statements that drift compares a question with, spread evenly over all documents. */
   exemplars: readonly string[];
   /** Made from all statements; null for documents without text. */
-  support: SupportReference | null;
+  grounding: GroundingReference | null;
   /** Made from all passages. */
   sources: SourceReference;
 }
@@ -93,7 +93,7 @@ export function references(task: { documents: readonly SnapshotDocument[]; organ
   }));
   return {
     exemplars: spread(all, mostExemplars),
-    support: supportReference(all),
+    grounding: groundingReference(all),
     sources: sourceReference(passages),
   };
 }
@@ -112,12 +112,12 @@ export interface StudyTask {
 
 /** Makes a study; its calls to models go through the port. */
 export async function study({ port, ...task }: StudyTask & { port: MessagePort }): ReturnType<typeof makeStudy> {
-  const { base, writer: speaker, lessons, progress } = asking(port);
+  const { base, writer: speaker, teacherReplies, progress } = asking(port);
   const { writer: by, options } = task;
   const writer = async (passages: readonly Passage[]): Promise<Writer | null> => {
     if (by === null) return null;
     if (by.kind === "self") return selfWriter(base, options);
-    if (by.kind === "teacher") return teacherWriter(by.name, await lessons(passages));
+    if (by.kind === "teacher") return teacherWriter(by.name, await teacherReplies(passages));
     return shippedWriter(speaker!, { languages: by.languages, seed: options.seed });
   };
   try {

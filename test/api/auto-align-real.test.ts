@@ -42,7 +42,7 @@ interface Appliance extends TestHouse {
 const ends = ["REACHED", "BUDGET_SPENT", "PAUSED", "STOPPED", "FAILED"];
 
 async function appliance(): Promise<Appliance> {
-  const it = await testHouse({ PLUMBLINE_SEATS: "2", PLUMBLINE_SEAT_CONTEXT: "512", PLUMBLINE_THREADS: "1" });
+  const it = await testHouse({ PLUMBLINE_SLOTS: "2", PLUMBLINE_SLOT_CONTEXT: "512", PLUMBLINE_THREADS: "1" });
   const store = openStore(join(it.data, "plumbline.db"));
   const importAs = async (name: string, fixture: string): Promise<string> => {
     const path = join(it.data, `${name}.gguf`);

@@ -162,13 +162,13 @@ const messages: string[] = [];
 let write = scripted;
 /** What the sentence encoder makes of any text. */
 let encode = (): Float32Array => Float32Array.of(1, 0);
-const info = { architecture: "llama", context: 16_384, parameters: 1, bytes: 1, seats: 1 };
+const info = { architecture: "llama", context: 16_384, parameters: 1, bytes: 1, slots: 1 };
 const generator = {
   load: async () => info,
   unload: async () => {},
   isLoaded: () => true,
   tokenizer: () => tokenizer,
-  seatContext: 16_384,
+  slotContext: 16_384,
   kind: () => "text",
   occupancy: () => [],
   async score(

@@ -387,7 +387,7 @@ const rows: [to: keyof typeof plain, name: string, body: Record<string, unknown>
     { messages: [{ role: "user", content: "w".repeat(300_000) }] },
     "422 prompt_too_long",
   ],
-  ["count_tokens", "a prompt longer than a seat", { messages: [{ role: "user", content: long }] }, "200"],
+  ["count_tokens", "a prompt longer than a slot", { messages: [{ role: "user", content: long }] }, "200"],
 ];
 
 const plain = {

@@ -42,7 +42,7 @@ interface Chunk {
 describe("chats", { skip: withoutModel }, () => {
   let it: Served;
   before(async () => {
-    it = await servedHouse({ PLUMBLINE_SEATS: "3", PLUMBLINE_SEAT_CONTEXT: "768" });
+    it = await servedHouse({ PLUMBLINE_SLOTS: "3", PLUMBLINE_SLOT_CONTEXT: "768" });
   });
   after(() => it.close());
 

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import type { Calibration } from "../../src/confidence/calibration.ts";
-import { supportReference } from "../../src/confidence/support.ts";
+import { groundingReference } from "../../src/confidence/grounding.ts";
 import { modelOf } from "../helpers/calibration.ts";
 import { type Scripted, scriptedHouse } from "../helpers/scripted.ts";
 
@@ -74,15 +74,15 @@ test("void on another engine: nothing is vouched for, and a chat's score is the 
   assert.match(said.confidence.reason, /the prior of test is used$/);
 });
 
-test("the features that serve are named: support too where there is any, and none on what the first format stored", async () => {
+test("the features that serve are named: grounding too where there is any, and none on what the first format stored", async () => {
   const { modelId } = await it.align();
   const featuresNow = async (): Promise<string[]> =>
     (await it.call("models.confidence", { params: { model_id: modelId } })).body.features;
   assert.deepEqual(await featuresNow(), ["logprob_sum"]);
-  change(modelId, { model: modelOf("support_share", 1), support: supportReference(["Hello."]) });
-  assert.deepEqual(await featuresNow(), ["support_share"]);
-  // JSON leaves out what is undefined: as it was stored before there was support.
-  change(modelId, { format: 1, model: modelOf("logprob_sum", 1), support: undefined } as object);
+  change(modelId, { model: modelOf("grounding_share", 1), grounding: groundingReference(["Hello."]) });
+  assert.deepEqual(await featuresNow(), ["grounding_share"]);
+  // JSON leaves out what is undefined: as it was stored before there was grounding.
+  change(modelId, { format: 1, model: modelOf("logprob_sum", 1), grounding: undefined } as object);
   assert.deepEqual(await featuresNow(), ["logprob_sum"]);
   const chat = { model: modelId, messages: [{ role: "user", content: "Hello?" }] };
   assert.equal((await it.call("inference.chat", { body: chat })).body.confidence.calibrated, true);

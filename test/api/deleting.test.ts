@@ -267,7 +267,7 @@ describe("an aligned model", () => {
     refused(await remove("models.delete", params), 409, "still_deployed");
     await undeployed(one.modelId);
 
-    const body = { line: "harbour", override: true, reason: "For a test" };
+    const body = { channel: "harbour", override: true, reason: "For a test" };
     assert.equal((await it.call("models.promote", { params, body })).status, 200);
     await eventually(
       async () => (await it.call("models.get", { params })).body.deployment_status === "DEPLOYED",
@@ -288,7 +288,7 @@ describe("an aligned model", () => {
     refused(await remove("models.delete", params), 404, "not_found");
     assert.deepEqual([existsSync(adapter!), existsSync(sources!)], [false, true]);
     assert.deepEqual(acts(one.modelId), ["model.promote", "model.delete"]);
-    // What was measured of it, the history of its line and the alignment stay.
+    // What was measured of it, the history of its channel and the alignment stay.
     assert.equal((await evaluation(evaluationId)).status, 200);
     assert.equal((await it.call("evaluations.results", { params: { evaluation_id: evaluationId } })).status, 200);
     const history = (await it.call("models.promotions")).body.promotions;
@@ -370,7 +370,7 @@ describe("a base model", () => {
       house.store
         .prepare<[string]>("UPDATE aligned_model SET deployment_status = 'DEPLOYED' WHERE id = ?")
         .run(modelId);
-      const promoted = { params: { model_id: modelId }, body: { line: "l", override: true, reason: "For a test" } };
+      const promoted = { params: { model_id: modelId }, body: { channel: "l", override: true, reason: "For a test" } };
       assert.equal((await house.call("models.promote", promoted)).status, 200);
       assert.equal((await house.call("models.rollback", { ...promoted, body: {} })).status, 200);
       house.store

@@ -162,7 +162,7 @@ async function evaluationsHouse(says: Record<string, Says>, asked = items, likes
       grading,
       engine: engineName,
       // Of the fourth thing the documents are not sure to speak.
-      drift: { of: async (_, question) => ({ foreign: /thing 4\b/.test(question) ? 0.5 : 0 }) },
+      drift: { of: async (_, question) => ({ outOfDomain: /thing 4\b/.test(question) ? 0.5 : 0 }) },
       itemsOf: () => asked,
       findModel,
       lease: async () => {
@@ -256,7 +256,7 @@ const fails =
     return true;
   };
 
-test("what is refused: foreign and unknown models and benchmarks, results before the end", async () => {
+test("what is refused: outOfDomain and unknown models and benchmarks, results before the end", async () => {
   const house = await evaluationsHouse({ model_base: right, model_mine: right });
   const gate = Promise.withResolvers<void>();
   house.engine.gate = gate.promise;

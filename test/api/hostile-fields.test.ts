@@ -31,10 +31,12 @@ describe("numbers at the edges", () => {
 });
 
 describe("names are one line, read in one direction", () => {
-  // A rollback names a line that is there already.
+  // A rollback names a channel that is there already.
   const names = fields.filter(
     ({ field, part, endpoint }) =>
-      part === "body" && /^(\w+_)?name$|^line$|^organisation$/.test(field) && endpoint !== contract["models.rollback"],
+      part === "body" &&
+      /^(\w+_)?name$|^channel$|^organisation$/.test(field) &&
+      endpoint !== contract["models.rollback"],
   );
   assert.ok(names.length > 6);
   for (const given of names)

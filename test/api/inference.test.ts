@@ -327,7 +327,7 @@ describe("inference", { skip: withoutModel }, () => {
       const continuation = await ids(" Paris, and of Spain");
       const prompts = [[...context, ...continuation], context];
       const answer = await ask({ prompt: prompts, max_tokens: 1, temperature: 0, logprobs: 1, echo: true });
-      const { generator } = createEngine({ seats: 2, seatContext: 256 });
+      const { generator } = createEngine({ slots: 2, slotContext: 256 });
       await generator.load(base);
       const rows = prompts.map((tokens) => ({ tokens, promptLength: 1 }));
       const expected = await generator.score(base, rows, new AbortController().signal);
@@ -423,10 +423,10 @@ describe("inference", { skip: withoutModel }, () => {
   });
 
   for (const isStream of [true, false])
-    test(`a client that leaves frees its seats: ${isStream ? "streaming" : "not streaming"}`, async () => {
+    test(`a client that leaves frees its slots: ${isStream ? "streaming" : "not streaming"}`, async () => {
       const before = outcomes().length;
       const client = new AbortController();
-      // All seats at once, with as many words as they hold.
+      // All slots at once, with as many words as they hold.
       const body = { prompt: ["Count: 1", "Count: 2"], max_tokens: 240, temperature: 1, stream: isStream, seed: 3 };
       const asked = stream("/api/v3/inference/completions", body, { signal: client.signal });
       asked.catch(() => {});
@@ -438,7 +438,7 @@ describe("inference", { skip: withoutModel }, () => {
       assert.equal(next.status, 200);
     });
 
-  test("a request that leaves while it waits for a seat draws nothing", async () => {
+  test("a request that leaves while it waits for a slot draws nothing", async () => {
     const clients = [new AbortController(), new AbortController()];
     const before = outcomes().length;
     const asks = clients.map(({ signal }, at) =>

@@ -16,7 +16,7 @@ describe("a base whose load ended the appliance twice", () => {
   let store: Store;
   let baseId: string;
   before(async () => {
-    it = await testHouse({ PLUMBLINE_SEATS: "2", PLUMBLINE_SEAT_CONTEXT: "128", PLUMBLINE_THREADS: "1" });
+    it = await testHouse({ PLUMBLINE_SLOTS: "2", PLUMBLINE_SLOT_CONTEXT: "128", PLUMBLINE_THREADS: "1" });
     store = openStore(join(it.data, "plumbline.db"));
     baseId = ((await it.house.admin("model.import", { path })) as { model_id: string }).model_id;
   });

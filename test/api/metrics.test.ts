@@ -66,11 +66,11 @@ describe("the metrics", () => {
     assert(increase(after, "plumbline_first_token_seconds_sum") > 0);
   });
 
-  test("say how full the seats are and what long work there is, as it is now", async () => {
+  test("say how full the slots are and what long work there is, as it is now", async () => {
     const base = it.baseId;
     const now = await read();
-    assert.equal(now.get(`plumbline_seats{base="${base}"}`), 8);
-    assert.equal(now.get(`plumbline_seats_busy{base="${base}"}`), 1);
+    assert.equal(now.get(`plumbline_slots{base="${base}"}`), 8);
+    assert.equal(now.get(`plumbline_slots_busy{base="${base}"}`), 1);
     assert.equal(now.get(`plumbline_requests_waiting{base="${base}"}`), 2);
     const states = [...now].filter(([name]) => name.startsWith("plumbline_jobs{"));
     const rows = it.store.prepare<[], { n: number }>("SELECT count(*) AS n FROM job").get()!.n;

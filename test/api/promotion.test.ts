@@ -89,16 +89,16 @@ describe("promotion", () => {
 
   test("a planted regression is refused with its items, and overridden only with a reason", async () => {
     const [first, second, third] = models as [string, string, string];
-    // No line has the name yet.
+    // No channel has the name yet.
     assert.equal((await ask("harbour")).status, 404);
-    const one = await promote(it, first, { line: "harbour" });
+    const one = await promote(it, first, { channel: "harbour" });
     assert.equal(one.status, 200, JSON.stringify(one.body));
     assert.deepEqual([one.body.replaced_model_id, one.body.overridden, one.body.reason], [null, false, null]);
     assert.equal(one.body.verdict.compared_with, it.baseId);
-    const two = await promote(it, second, { line: "harbour" });
+    const two = await promote(it, second, { channel: "harbour" });
     assert.deepEqual([two.status, two.body.replaced_model_id], [200, first]);
 
-    const refused = await promote(it, third, { line: "harbour" });
+    const refused = await promote(it, third, { channel: "harbour" });
     assert.deepEqual([refused.status, refused.body.error.code], [409, "promotion_refused"]);
     const details: Detail[] = refused.body.detail;
     // Of the sealed items, 5 to 26, it misses 5 to 15; that the second has all of.
@@ -115,21 +115,21 @@ describe("promotion", () => {
     });
     assert.match(lost[0]!.msg, /thing 5\?.*expected: value5.*before: It is value5\..*now: No idea/);
     assert.match(details[0]!.msg, /-50\.0 points compared with model_.*11 of 22 items lost and 0 gained/);
-    assert.deepEqual(await promoted(), [{ line: "harbour", base_model_id: it.baseId, model_id: second }]);
+    assert.deepEqual(await promoted(), [{ channel: "harbour", base_model_id: it.baseId, model_id: second }]);
 
     for (const body of [{ override: true }, { override: true, reason: "  " }, { reason: "" }]) {
-      const reply = await promote(it, third, { line: "harbour", ...body });
+      const reply = await promote(it, third, { channel: "harbour", ...body });
       assert.equal(reply.status, 422, JSON.stringify(body));
       assert.deepEqual(reply.body.detail[0].loc, ["body", "reason"]);
     }
-    assert.equal((await promote(it, third, { line: "harbour", override: false, reason: "Why not" })).status, 409);
+    assert.equal((await promote(it, third, { channel: "harbour", override: false, reason: "Why not" })).status, 409);
     const reason = "The second one answers too slowly for the counter";
-    const over = await promote(it, third, { line: "harbour", override: true, reason });
+    const over = await promote(it, third, { channel: "harbour", override: true, reason });
     assert.deepEqual([over.status, over.body.overridden, over.body.reason], [200, true, reason]);
     const [compared] = over.body.verdict.comparisons;
     assert.deepEqual([compared.regressed, compared.lost, compared.about], [true, 11, "sealed"]);
     assert.ok(compared.refused_from > compared.minimum_detectable);
-    const kept = (await it.call("models.promotions", { query: "line=harbour&limit=1" })).body;
+    const kept = (await it.call("models.promotions", { query: "channel=harbour&limit=1" })).body;
     assert.deepEqual([kept.promotions[0].reason, kept.total], [reason, 3]);
     const act = it.store
       .prepare<[], { detail_json: string }>(
@@ -147,7 +147,7 @@ describe("promotion", () => {
     const back = await rollback(it, third, { reason: "Wrong answers at the counter" });
     assert.deepEqual([back.status, back.body.act, back.body.model_id], [200, "rollback", second]);
     assert.equal(await servesAs(), second);
-    assert.deepEqual(await promoted(), [{ line: "harbour", base_model_id: it.baseId, model_id: second }]);
+    assert.deepEqual(await promoted(), [{ channel: "harbour", base_model_id: it.baseId, model_id: second }]);
     assert.equal((await rollback(it, second)).body.model_id, first);
     const last = await rollback(it, first);
     assert.deepEqual([last.status, last.body.model_id], [200, null]);
@@ -155,8 +155,8 @@ describe("promotion", () => {
     assert.equal((await rollback(it, first)).status, 409);
     assert.equal((await ask("harbour")).status, 404);
     // Another step forward goes on from there.
-    assert.equal((await promote(it, second, { line: "harbour" })).body.replaced_model_id, null);
-    assert.equal((await promote(it, second, { line: "harbour" })).status, 200, "again is the same");
+    assert.equal((await promote(it, second, { channel: "harbour" })).body.replaced_model_id, null);
+    assert.equal((await promote(it, second, { channel: "harbour" })).status, 200, "again is the same");
     assert.equal((await rollback(it, second)).body.model_id, null);
   });
 
@@ -184,9 +184,9 @@ describe("promotion", () => {
       add.run(modelId, "kl", 20_000, 0, kl, 0.05, "[]");
       return modelId;
     };
-    const line = "guarded";
+    const channel = "guarded";
     const sound = await measured(2, 0.03);
-    const fine = await promote(it, sound, { line });
+    const fine = await promote(it, sound, { channel });
     assert.equal(fine.status, 200, JSON.stringify(fine.body));
     assert.deepEqual(
       fine.body.verdict.comparisons.map(({ about, name }: Record<string, string>) => [about, name]),
@@ -196,14 +196,14 @@ describe("promotion", () => {
         ["guard", "general"],
       ],
     );
-    const forgetful = await promote(it, await measured(15, 0.03), { line });
+    const forgetful = await promote(it, await measured(15, 0.03), { channel });
     assert.equal(forgetful.status, 409);
     const lost = (forgetful.body.detail as Detail[]).filter(({ loc }) => loc[1] === "general");
     // Against the base and against the model in place, of which it lacks the two that this lacks as well.
     assert.equal(lost.filter(({ type }) => type === "regression").length, 2);
     assert.equal(lost.filter(({ type }) => type === "lost_item").length, 15 + 13);
     assert.equal(lost.find(({ type }) => type === "lost_item")!.msg, "General question 0");
-    const strayed = await promote(it, await measured(0, 0.08), { line });
+    const strayed = await promote(it, await measured(0, 0.08), { channel });
     assert.deepEqual([strayed.status, strayed.body.detail.length], [409, 1]);
     assert.match(strayed.body.error.message, /guard kl: 0\.08000; the limit is 0\.05000/);
     const results = await it.call("evaluations.results", {
@@ -218,23 +218,23 @@ describe("promotion", () => {
     );
   });
 
-  test("a line has a name of its own, on one line and in one direction", async () => {
+  test("a channel has a name of its own, on one line and in one direction", async () => {
     const [, second] = models as [string, string, string];
     const alias = (await it.call("models.aligned")).body.domain_aligned_models[0].alignment_id.replace("_", "-");
-    for (const line of [it.baseId, "small", second, alias, "a\r\nb", "a\u202eb", "a\u001b[31m"]) {
-      const { status, body } = await promote(it, second, { line });
-      assert.equal(status, 422, JSON.stringify(line));
-      assert.deepEqual(body.detail[0].loc, ["body", "line"]);
+    for (const channel of [it.baseId, "small", second, alias, "a\r\nb", "a\u202eb", "a\u001b[31m"]) {
+      const { status, body } = await promote(it, second, { channel });
+      assert.equal(status, 422, JSON.stringify(channel));
+      assert.deepEqual(body.detail[0].loc, ["body", "channel"]);
     }
   });
 
-  test("a model on several lines says which one is rolled back", async () => {
+  test("a model on several channels says which one is rolled back", async () => {
     const [, second] = models as [string, string, string];
-    for (const line of ["east", "west"]) assert.equal((await promote(it, second, { line })).status, 200);
+    for (const channel of ["east", "west"]) assert.equal((await promote(it, second, { channel })).status, 200);
     const unclear = await rollback(it, second);
-    assert.deepEqual([unclear.status, unclear.body.error.code], [409, "several_lines"]);
-    assert.match(unclear.body.detail, /promoted on east, west$/);
-    assert.equal((await rollback(it, second, { line: "east" })).body.line, "east");
+    assert.deepEqual([unclear.status, unclear.body.error.code], [409, "several_channels"]);
+    assert.match(unclear.body.detail, /promoted to east, west$/);
+    assert.equal((await rollback(it, second, { channel: "east" })).body.channel, "east");
     assert.equal((await ask("west")).body.model, second);
   });
 
@@ -244,7 +244,7 @@ describe("promotion", () => {
     const add = (overridden: number, reason: string | null) =>
       store
         .prepare<unknown[]>(
-          `INSERT INTO promotion(owner_id, base_model_id, line, act, model_id, overridden, reason, verdict_json, key_id, at)
+          `INSERT INTO promotion(owner_id, base_model_id, channel, act, model_id, overridden, reason, verdict_json, key_id, at)
            VALUES(?, ?, 'x', 'promote', ?, ?, ?, 'null', 'k', '')`,
         )
         .run(user, it.baseId, models[0], overridden, reason);
@@ -294,18 +294,18 @@ describe("promotion of real models", { skip: withoutModel }, () => {
     const broken = await results(second, benchmarkId);
     assert.ok(broken.paired.lost >= 5 && broken.paired.gained === 0, JSON.stringify(broken.paired));
 
-    const line = "counter";
-    assert.equal((await promote(it, first, { line })).status, 200);
-    const refused = await promote(it, second, { line });
+    const channel = "counter";
+    assert.equal((await promote(it, first, { channel })).status, 200);
+    const refused = await promote(it, second, { channel });
     assert.deepEqual([refused.status, refused.body.error.code], [409, "promotion_refused"]);
     const lost = (refused.body.detail as Detail[]).filter(({ type }) => type === "lost_item");
     assert.equal(lost.length, broken.paired.lost);
-    assert.equal((await promote(it, second, { line, override: true })).status, 422);
-    assert.equal((await promote(it, second, { line, override: true, reason: "To see it fall" })).status, 200);
+    assert.equal((await promote(it, second, { channel, override: true })).status, 422);
+    assert.equal((await promote(it, second, { channel, override: true, reason: "To see it fall" })).status, 200);
     // Promotion deployed both.
     const serves = async (): Promise<{ status: number; text: string }> => {
       const { status, body } = await it.call("inference.chat", {
-        body: { model: line, messages: [{ role: "user", content: "Say hello." }], max_tokens: 8, temperature: 0 },
+        body: { model: channel, messages: [{ role: "user", content: "Say hello." }], max_tokens: 8, temperature: 0 },
       });
       return { status, text: body.choices?.[0]?.message.content };
     };

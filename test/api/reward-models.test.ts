@@ -130,7 +130,7 @@ describe("models that are asked", () => {
   before(async () => {
     writeFileSync(judge.basePath, withChatTemplate(readFileSync(tinyModel), template));
     await writeEncoder(ranker.basePath, join(installation, "test/fixtures/tiny-cross-encoder"));
-    engine = createEngine({ seats: 2 });
+    engine = createEngine({ slots: 2 });
     for (const model of [judge, ranker]) await engine.generator.load(model);
   });
   after(async () => {

@@ -47,7 +47,7 @@ const ways: [name: keyof Contract, body: object, fact: string][] = [
 
 const placeOf = (fact: string, deleted = false) => {
   const start = text.indexOf(fact);
-  return { document_id: documentId, start, end: start + fact.length, support: 1, deleted };
+  return { document_id: documentId, start, end: start + fact.length, grounding: 1, deleted };
 };
 
 /** The confidence of the last event that has one. */
@@ -92,7 +92,13 @@ test("a document that was deleted stays named, and every answer says that it is 
     assert.deepEqual(await sourcesOf(name, { model: modelId, ...body }), [placeOf(fact, true)], name);
   const sources = [placeOf(facts[0], true)];
   assert.deepEqual(await kept(), { ...before, confidence: { ...before.confidence, sources } });
-  // As an older version kept it.
+  // As older versions kept it: with another name for the grounding of a source, and before there were sources.
+  it.store
+    .prepare<[string]>(
+      `UPDATE response SET response_json = replace(response_json, '"grounding":', '"support":') WHERE id = ?`,
+    )
+    .run(id);
+  assert.deepEqual(await kept(), { ...before, confidence: { ...before.confidence, sources } });
   it.store
     .prepare<[string]>(
       "UPDATE response SET response_json = json_remove(response_json, '$.confidence.sources') WHERE id = ?",

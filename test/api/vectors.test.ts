@@ -299,7 +299,7 @@ describe("vectors and ranks", { skip: withoutModel }, () => {
     );
   });
 
-  test("a text model's documents are cut to the seat when told to", async () => {
+  test("a text model's documents are cut to the slot when told to", async () => {
     const documents = ["word ".repeat(400), "Paris is the capital of France."];
     const body = { model: it.baseId, query: "What is the capital of France?", documents };
     assert.equal((await it.call(rerank, { body })).body.error.code, "prompt_too_long");

@@ -5,7 +5,7 @@
 //     [--threads 2] [--adapter <adapter.gguf>] [--rounds 5] [--confidence]
 //
 // Prompts and answers are half to one and a half times as long as given, each its own. --confidence makes pairs of rounds, in turn
-// which is first: one scores every answer as serving does, with the encoder of drift, and with support and sources of the
+// which is first: one scores every answer as serving does, with the encoder of drift, and with grounding and sources of the
 // fictional company's documents, but ten times, each for another question; the other does not. The cost is a tenth of what that
 // takes: rounds differ by more among themselves than one scoring takes.
 import { mkdtempSync, rmSync } from "node:fs";
@@ -17,8 +17,8 @@ import { sha256 } from "../../src/base/files.ts";
 import { createLog } from "../../src/base/log.ts";
 import { spread } from "../../src/base/spread.ts";
 import { fitDrift, mostExemplars } from "../../src/confidence/drift.ts";
+import { groundingReference } from "../../src/confidence/grounding.ts";
 import { sourceSpace } from "../../src/confidence/sources.ts";
-import { supportReference } from "../../src/confidence/support.ts";
 import type { Listener } from "../../src/domain/inference/answers.ts";
 import { listenerOf } from "../../src/domain/inference/confidence.ts";
 import { createDriftMeter } from "../../src/domain/inference/drift.ts";
@@ -46,7 +46,7 @@ const { values: options } = parseArgs({
 });
 const { starterModel } = readConfig({});
 const threads = Number(options.threads);
-const config = { threads, seats: 8, seatContext: 2048, queueLimit: 256 };
+const config = { threads, slots: 8, slotContext: 2048, queueLimit: 256 };
 const log = createLog("error");
 const generator = createGenerator({ config, log, gpu: createGpu({ memoryBytes: 8e9, gpuBytes: 0, threads }) });
 const model: ModelRef = {
@@ -97,10 +97,10 @@ async function scoring(): Promise<Scoring> {
       feature_source: "A",
       engine: "bench",
     },
-    model: modelOf("support_share", 1),
+    model: modelOf("grounding_share", 1),
     drift: reference,
     drift_reason: null,
-    support: supportReference(statements),
+    grounding: groundingReference(statements),
   });
   const { sources } = references({ documents, organisation: null });
   const space = sourceSpace(sources);

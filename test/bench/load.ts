@@ -1,4 +1,4 @@
-// Does serving keep up with llama-server? The same model, adapter, seats and threads on both sides, the same load in turn.
+// Does serving keep up with llama-server? The same model, adapter, slots and threads on both sides, the same load in turn.
 // Not part of `npm test`: it needs llama-server, built from the llama.cpp source that node-llama-cpp carries, and a load that
 // drives an OpenAI-compatible server and prints one JSON object (tokens_per_second, first_token_ms.p95, failures).
 //
@@ -35,7 +35,7 @@ const { values: options } = parseArgs({
     out: { type: "string" },
   },
 });
-const [seats, seatContext] = [8, 2048];
+const [slots, slotContext] = [8, 2048];
 const { starterModel } = readConfig({});
 
 /** A server under load: where its completions are, and under which name and key. */
@@ -69,7 +69,7 @@ const stopped = async (child: Child): Promise<void> => {
 async function startLlamaServer(): Promise<Served> {
   const port = "18237";
   const { server, adapter, threads } = options;
-  const shape = ["-np", String(seats), "-c", String(seats * seatContext), "-t", threads];
+  const shape = ["-np", String(slots), "-c", String(slots * slotContext), "-t", threads];
   const child = startProcess(server!, ["-m", starterModel, "--lora", adapter!, ...shape, "--port", port]);
   child.stdout.resume();
   child.stderr.resume();
@@ -83,8 +83,8 @@ async function startPlumbline(): Promise<Served> {
   const settings = {
     PLUMBLINE_DATA: data,
     PLUMBLINE_STARTER_MODEL: starterModel,
-    PLUMBLINE_SEATS: String(seats),
-    PLUMBLINE_SEAT_CONTEXT: String(seatContext),
+    PLUMBLINE_SLOTS: String(slots),
+    PLUMBLINE_SLOT_CONTEXT: String(slotContext),
     PLUMBLINE_THREADS: options.threads,
     PLUMBLINE_FREE_DISK: "0",
     PLUMBLINE_LOG: "warn",

@@ -24,7 +24,7 @@ class All extends ThreadChoice {
 
 const native = await openNative(createLog("error"));
 const model = await native.openModel(readConfig().starterModel);
-const context = await model.openContext({ sequences: width, seatContext: 512, batch: 512, threads: cores });
+const context = await model.openContext({ sequences: width, slotContext: 512, batch: 512, threads: cores });
 const prompts = Array.from({ length: width }, (_, at) =>
   model.tokenizer.encode(`Question ${at}: what is water?`, false),
 );
@@ -46,7 +46,7 @@ const watched: NativeContext = {
 /** Steps of eight answers a second, prompts read between them. */
 async function rate(choice: ThreadChoice): Promise<number> {
   const lane = new FixedLane({
-    ...{ context: watched, tokenizer: model.tokenizer, turns: new Turns(), width, seatContext: 512, batch: 512 },
+    ...{ context: watched, tokenizer: model.tokenizer, turns: new Turns(), width, slotContext: 512, batch: 512 },
     ...{ threads: cores, threadChoice: choice, threadsFree: () => cores },
   });
   const end = AbortSignal.timeout(1000 * secondsEach);

@@ -56,7 +56,7 @@ test("the line on an answer's confidence says what stands behind it", () => {
     confidence_score: 71.6,
     confidence: {
       ...{ calibrated: true, n: 120, reason: null, date: null, drift: { p_value: 0.01, reason: null } },
-      ...{ least_certain: null, sources: [{ document_id: "d", start: 0, end: 1, support: 1, deleted: false }] },
+      ...{ least_certain: null, sources: [{ document_id: "d", start: 0, end: 1, grounding: 1, deleted: false }] },
     },
     usage: null,
     least_certain: [{ text: "six", probability: 0.314 }],

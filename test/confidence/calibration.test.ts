@@ -17,7 +17,7 @@ import {
   scoreConfidence,
   voidReason,
 } from "../../src/confidence/calibration.ts";
-import { type SupportReference, supportFeatureNames, supportReference } from "../../src/confidence/support.ts";
+import { type GroundingReference, groundingFeatureNames, groundingReference } from "../../src/confidence/grounding.ts";
 
 const names = ["a", "b", "c", "d", "e", "f", "g", "h"];
 
@@ -63,7 +63,7 @@ const identity: ConfidenceIdentity = {
   feature_source: "A",
   engine: "4",
 };
-const fit = (answers: readonly LabelledAnswer[], isOwnFamily = true, support: SupportReference | null = null) =>
+const fit = (answers: readonly LabelledAnswer[], isOwnFamily = true, grounding: GroundingReference | null = null) =>
   fitCalibration({
     answers,
     featureNames: names,
@@ -71,7 +71,7 @@ const fit = (answers: readonly LabelledAnswer[], isOwnFamily = true, support: Su
     isOwnFamily,
     identity,
     drift: { missing: "No encoder" },
-    support,
+    grounding,
     date: "2026-01-01T00:00:00.000Z",
   });
 
@@ -143,18 +143,19 @@ test("where it is void the prior answers, and says whose it is", () => {
   assert.equal(voided.reason, "Calibrated with another engine; the prior of test, another model family, is used");
 });
 
-test("a foreign question has a low score, and those about the documents lose nothing by the doubt", () => {
-  // The encoder takes every question for foreign with some chance; none of these is.
+test("a question that is out of domain has a low score, and those about the documents lose nothing by the doubt", () => {
+  // The encoder takes every question for out of domain with some chance; none of these is.
   const random = randomFrom(12);
   const doubted = (count: number, seed: number) =>
-    simulate(count, seed).map((answer) => ({ ...answer, foreign: 0.5 * random() ** 2 }));
+    simulate(count, seed).map((answer) => ({ ...answer, outOfDomain: 0.5 * random() ** 2 }));
   const calibration = fit(doubted(1000, 13));
   const fresh = doubted(4000, 14);
-  const scores = fresh.map(({ features, foreign }) => probability(calibration.model, names, features, foreign));
+  const scores = fresh.map(({ features, outOfDomain }) => probability(calibration.model, names, features, outOfDomain));
   const mean = (values: number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length;
   assert.ok(Math.abs(mean(scores) - mean(fresh.map(({ truth }) => truth))) < 0.03);
   const { features } = fresh[0]!;
-  const at = (foreign: number | null): number => scoreConfidence(calibration, names, features, { foreign }).score;
+  const at = (outOfDomain: number | null): number =>
+    scoreConfidence(calibration, names, features, { outOfDomain }).score;
   assert.ok(at(0) >= at(0.5) && at(0.5) > at(0.99));
   assert.equal(at(1), 0);
   // Where π is not known, that of the same answers without it.
@@ -226,26 +227,26 @@ test("held-out figures: counts of every answer, and an error inside the band of 
   assert.equal(fit([]).held_out, null);
 });
 
-/** Token features that say nothing, and support that does: three right answers of four stand in the right passage, one wrong of four. */
-function supported(count: number, seed: number): LabelledAnswer[] {
+/** Token features that say nothing, and grounding that does: three right answers of four stand in the right passage, one wrong of four. */
+function grounded(count: number, seed: number): LabelledAnswer[] {
   const random = randomFrom(seed);
   return Array.from({ length: count }, () => {
     const correct = random() < 0.5;
     const stands = random() < (correct ? 0.75 : 0.25);
-    return { features: names.map(random), correct, support: stands ? [1, 1, 1] : [0, 0, 0] };
+    return { features: names.map(random), correct, grounding: stands ? [1, 1, 1] : [0, 0, 0] };
   });
 }
-const reference: SupportReference = supportReference(["The lamp costs 40 euros.", "The lamp weighs 7 kg."])!;
+const reference: GroundingReference = groundingReference(["The lamp costs 40 euros.", "The lamp weighs 7 kg."])!;
 
-test("support tells answers apart whose tokens do not", () => {
-  const answers = supported(600, 22);
+test("grounding tells answers apart whose tokens do not", () => {
+  const answers = grounded(600, 22);
   const calibration = fit(answers, true, reference);
-  const plain = fit(answers.map(({ support: _, ...answer }) => answer));
+  const plain = fit(answers.map(({ grounding: _, ...answer }) => answer));
   // A yes or no that is right three times of four: AUROC 0.75 at best.
   assert.ok(plain.statistics.auroc! < 0.58, `${plain.statistics.auroc}`);
   assert.ok(Math.abs(calibration.statistics.auroc! - 0.75) < 0.04, `${calibration.statistics.auroc}`);
-  assert.deepEqual(calibration.model.features, [...names, ...supportFeatureNames]);
-  assert.equal(calibration.support, reference);
+  assert.deepEqual(calibration.model.features, [...names, ...groundingFeatureNames]);
+  assert.equal(calibration.grounding, reference);
   const meanAt = (answer: string): number => {
     const said = { question: "What does the lamp weigh?", answer };
     return (
@@ -260,11 +261,11 @@ test("support tells answers apart whose tokens do not", () => {
   assert.deepEqual(scoreConfidence(plain, names, features, { said }), scoreConfidence(plain, names, features));
 });
 
-test("few labels carry six features of tokens and those of support; fewer none, and the prior hears of no support", () => {
-  const few = fit(supported(200, 23), true, reference);
-  assert.deepEqual(few.model.features, [...names.slice(0, 6), ...supportFeatureNames]);
-  const none = fit(supported(leastLabels - 1, 24), true, reference);
-  assert.equal(none.support, null);
+test("few labels carry six features of tokens and those of grounding; fewer none, and the prior hears of no grounding", () => {
+  const few = fit(grounded(200, 23), true, reference);
+  assert.deepEqual(few.model.features, [...names.slice(0, 6), ...groundingFeatureNames]);
+  const none = fit(grounded(leastLabels - 1, 24), true, reference);
+  assert.equal(none.grounding, null);
   const { features } = simulate(1, 25)[0]!;
   for (const [calibration, voided] of [
     [none, null],
@@ -279,28 +280,52 @@ test("few labels carry six features of tokens and those of support; fewer none, 
 });
 
 test("a calibration of the first format is read, and scores as it did", () => {
-  const { support: _, ...rest } = fit(simulate(400, 26));
-  const stored: StoredCalibration = { ...rest, format: 1 };
+  const { grounding: _, ...rest } = fit(simulate(400, 26));
+  const stored: StoredCalibration = { ...rest, format: 1, drift: null };
   const read = readCalibration(JSON.parse(JSON.stringify(stored)) as StoredCalibration);
-  assert.deepEqual([read.format, read.calibrated, read.support], [3, true, null]);
+  assert.deepEqual([read.format, read.calibrated, read.grounding], [4, true, null]);
   const { features } = simulate(1, 27)[0]!;
   assert.equal(
     scoreConfidence(read, names, features).score,
     Math.round(100 * probability(stored.model, names, features)),
   );
-  assert.throws(() => readCalibration({ ...read, format: 4 } as unknown as Calibration), /^RangeError: format: .* 4 /);
+  assert.throws(() => readCalibration({ ...read, format: 5 } as unknown as Calibration), /^RangeError: format: .* 5 /);
 });
 
-test("one of the second format is read as it was without support; with it the prior serves, for its features are made no more", () => {
-  const { support: _, ...rest } = fit(simulate(400, 28));
-  const bare = readCalibration({ ...rest, format: 2, supported: null, support: null });
+test("one of the second format is read as it was without grounding; with it the prior serves, for its features are made no more", () => {
+  const { grounding: _, ...rest } = fit(simulate(400, 28));
+  const bare = readCalibration({ ...rest, format: 2, drift: null, supported: null, support: null });
   const { features } = simulate(1, 29)[0]!;
   assert.equal(
     scoreConfidence(bare, names, features).score,
     Math.round(100 * probability(rest.model, names, features)),
   );
-  const read = readCalibration({ ...rest, format: 2, supported: rest.model, support: { vectors: "" } });
+  const read = readCalibration({ ...rest, format: 2, drift: null, supported: rest.model, support: { vectors: "" } });
   const { score, calibrated, reason } = scoreConfidence(read, names, features);
   assert.deepEqual([score, calibrated], [Math.round(100 * probability(prior.model, names, features)), false]);
   assert.match(reason!, /^Calibrated by an earlier version .*; the prior of /);
+});
+
+test("one of the third format is read under the names of today: calibrated as it was, with the same scores", () => {
+  const answers = grounded(600, 30).map((answer) => ({ ...answer, outOfDomain: 0.1 }));
+  const fitted = fit(answers, true, reference);
+  const drift = { encoder_sha256: "5", dimensions: 1, exemplars: "", distances: [0.2], background: 1 };
+  const made: Calibration = { ...fitted, drift: { ...drift, out_of_domain: { a: 2, b: -1 } } };
+  const { grounding, model, ...rest } = made;
+  const stored: StoredCalibration = {
+    ...rest,
+    format: 3,
+    model: { ...model, features: [...names, "support_share", "support_about", "support_gap"] },
+    drift: { ...drift, foreign: { a: 2, b: -1 } },
+    support: grounding,
+  };
+  const read = readCalibration(JSON.parse(JSON.stringify(stored)) as StoredCalibration);
+  assert.deepEqual(read, JSON.parse(JSON.stringify(made)));
+  assert.ok(read.calibrated && voidReason(read, identity) === null);
+  const said = { question: "What does the lamp weigh?", answer: "7 kg" };
+  for (const { features } of answers.slice(0, 20))
+    assert.deepEqual(
+      scoreConfidence(read, names, features, { said, outOfDomain: 0.3 }),
+      scoreConfidence(made, names, features, { said, outOfDomain: 0.3 }),
+    );
 });

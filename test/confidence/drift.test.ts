@@ -47,9 +47,9 @@ test("a question like the documents' has any p, one unlike them a small one and 
     assert.ok(Math.abs(share - limit) < 0.08, `${share} of p-values are at most ${limit}`);
   }
   assert.ok(outside.every(({ pValue }) => pValue === 1 / 151));
-  assert.ok(outside.every(({ foreign }) => foreign > 0.6));
-  assert.ok(inside.every(({ foreign }) => foreign < 0.5));
-  const distances = [...inside, ...outside].map(({ foreign }) => -foreign);
+  assert.ok(outside.every(({ outOfDomain }) => outOfDomain > 0.6));
+  assert.ok(inside.every(({ outOfDomain }) => outOfDomain < 0.5));
+  const distances = [...inside, ...outside].map(({ outOfDomain }) => -outOfDomain);
   assert.ok(aurocOf(distances, [...inside.map(() => true), ...outside.map(() => false)])! > 0.999);
 });
 
@@ -57,8 +57,8 @@ test("a held-out question is not compared with those about its own fact", () => 
   const [vector] = around(3, 0.01, 1, 6);
   // Two of one fact, far from all others: each would vouch for the other.
   const twins = [vector!, vector!].map((one) => ({ vector: one, cluster: "twin" }));
-  const { foreign, reference } = fitDrift({ ...material, questions: [...twins, ...material.questions] });
-  assert.ok(foreign[0]! > 0.5, `${foreign[0]}`);
+  const { outOfDomain, reference } = fitDrift({ ...material, questions: [...twins, ...material.questions] });
+  assert.ok(outOfDomain[0]! > 0.5, `${outOfDomain[0]}`);
   assert.ok(reference.distances.at(-1)! > 0.5);
 });
 
@@ -69,8 +69,8 @@ test("bytes keep what matters, and few questions are refused", () => {
     () => fitDrift({ ...material, questions: material.questions.slice(0, leastQuestions - 1) }),
     RangeError,
   );
-  const { foreign } = fitDrift({ ...material, background: [] });
-  assert.ok(foreign.every((value) => value === 0));
+  const { outOfDomain } = fitDrift({ ...material, background: [] });
+  assert.ok(outOfDomain.every((value) => value === 0));
 });
 
 const demo = join(installation, "config/demo");

@@ -1,8 +1,8 @@
 // Sources by hand, over three passages of two documents and a question of which the second has the most.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { mostWords } from "../../src/confidence/grounding.ts";
 import { type SourceReference, sourceReference, sourceSpace } from "../../src/confidence/sources.ts";
-import { mostWords } from "../../src/confidence/support.ts";
 
 const passages = [
   { document: "document_lamps", start: 0, end: 24, text: "The lamp costs 40 euros." },
@@ -14,12 +14,12 @@ const space = sourceSpace(reference);
 const question = "What weighs the lamp?";
 const second = { document: "document_lamps", start: 25, end: 46 };
 
-// As in support.test.ts: the passages hold 0.133135, 0.410969 and nothing of the question.
+// As in grounding.test.ts: the passages hold 0.133135, 0.410969 and nothing of the question.
 const rows: [what: string, answer: string, expected: object[]][] = [
-  ["an answer that stands in the passage that the question is about", "7 kg", [{ ...second, support: 1 }]],
-  ["one that says it in the question's words", "The lamp weighs 7 kg.", [{ ...second, support: 1 }]],
+  ["an answer that stands in the passage that the question is about", "7 kg", [{ ...second, grounding: 1 }]],
+  ["one that says it in the question's words", "The lamp weighs 7 kg.", [{ ...second, grounding: 1 }]],
   ["one that stands there in part", "It is 7 kg or 9 stones.", []],
-  ["one of which the greater part stands there", "7 kg, and 40", [{ ...second, support: 0.81 }]],
+  ["one of which the greater part stands there", "7 kg, and 40", [{ ...second, grounding: 0.81 }]],
   ["one that stands where the question does not", "weeks", []],
   ["one that stands where a third of the question does", "40 euros", []],
   ["one that stands nowhere", "nine stones", []],
@@ -47,12 +47,12 @@ test("three at most, the best first, and of equal ones the first in the document
   );
   const plain = sourceSpace(sourceReference(many)).of("What colour has the lamp?", "Red");
   assert.deepEqual(
-    plain.map(({ document, support }) => [document, support]),
+    plain.map(({ document, grounding }) => [document, grounding]),
     [0, 1, 2].map((at) => [`document_${at}`, 1]),
   );
 });
 
-test("places and hashes are kept, and no text; of many passages as many as support keeps, evenly", () => {
+test("places and hashes are kept, and no text; of many passages as many as grounding keeps, evenly", () => {
   assert.deepEqual(reference.documents, ["document_lamps", "document_hours"]);
   assert.deepEqual(Object.keys(reference.passages[0]!), ["document", "start", "end", "words"]);
   assert.ok(!/lamp [a-z]|kg|euros|weeks/.test(JSON.stringify(reference)));
@@ -68,7 +68,7 @@ test("places and hashes are kept, and no text; of many passages as many as suppo
     kept.passages.every(({ document, start }) => kept.documents[document] === `document_${Math.floor(start / 10)}`),
   );
   const [last] = sourceSpace(kept).of("word3998x1", "word3998x2");
-  assert.deepEqual(last, { document: "document_399", start: 3998, end: 3999, support: 1 });
+  assert.deepEqual(last, { document: "document_399", start: 3998, end: 3999, grounding: 1 });
 });
 
 test("no passages name no source; another format is refused", () => {

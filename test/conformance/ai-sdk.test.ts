@@ -19,7 +19,7 @@ import { type Served, servedHouse, withoutModel } from "../helpers/served.ts";
 describe("the AI SDK", { skip: withoutModel }, () => {
   let it: Served;
   before(async () => {
-    it = await servedHouse({ PLUMBLINE_SEAT_CONTEXT: "512" });
+    it = await servedHouse({ PLUMBLINE_SLOT_CONTEXT: "512" });
   });
   after(() => it.close());
   const own = (path = "") => ({ baseURL: `${it.url}/api/v3/inference${path}`, apiKey: it.key });

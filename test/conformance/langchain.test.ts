@@ -8,7 +8,7 @@ import { type Served, servedHouse, withoutModel } from "../helpers/served.ts";
 describe("LangChain", { skip: withoutModel }, () => {
   let it: Served;
   before(async () => {
-    it = await servedHouse({ PLUMBLINE_SEAT_CONTEXT: "512" });
+    it = await servedHouse({ PLUMBLINE_SLOT_CONTEXT: "512" });
   });
   after(() => it.close());
   const own = () => ({ apiKey: it.key, configuration: { baseURL: `${it.url}/api/v3/inference` }, maxRetries: 0 });

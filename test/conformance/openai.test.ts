@@ -9,7 +9,7 @@ describe("the OpenAI client", { skip: withoutModel }, () => {
   let client: OpenAI;
   let aligned = "";
   before(async () => {
-    it = await servedHouse({ PLUMBLINE_SEAT_CONTEXT: "512" });
+    it = await servedHouse({ PLUMBLINE_SLOT_CONTEXT: "512" });
     aligned = it.align().modelId;
     await deployed(it, aligned);
     client = new OpenAI({ baseURL: `${it.url}/api/v3/inference`, apiKey: it.key, maxRetries: 0 });

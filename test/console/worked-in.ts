@@ -78,7 +78,7 @@ export async function workedInHouse(settings: Record<string, string> = {}): Prom
       .prepare<string[]>("UPDATE evaluation SET alignment_id = ? WHERE id = ?")
       .run(alignmentId, evaluations[at + 1]!);
   for (const { modelId } of made.slice(0, 2)) {
-    const body = { line: "harbour", reason: "It was read by two of us" };
+    const body = { channel: "harbour", reason: "It was read by two of us" };
     assert.equal((await it.call("models.promote", { params: { model_id: modelId }, body })).status, 200);
   }
   const runningId = startAlignment(it, documents, benchmarkId);

@@ -5,6 +5,7 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { having, rules, textPart, whenever, where } from "../../src/contract/common.ts";
 import { contract } from "../../src/contract/index.ts";
+import { renamedFields } from "../../src/contract/renamed.ts";
 import { compile } from "../../src/contract/validate.ts";
 import { processorMs } from "../helpers/processor.ts";
 
@@ -61,6 +62,28 @@ describe("of what does not fit", () => {
     assert.deepEqual(said({ best_of: 2 }), [["body.best_of", "Not served: ask for n."]]);
     assert.deepEqual(said({ format: "json", tools: [] }), [["body.tools", "does not go with format"]]);
     assert(check({ format: "text", tools: [] }, ["body"]).ok);
+  });
+
+  test("a field that has another name now gives that name, wherever the object has it", () => {
+    const body = { line: "harbour", reason: "a test" };
+    const promote = compile(contract["models.promote"].body as never) as typeof check;
+    const query = compile(contract["models.promotions"].query as never) as typeof check;
+    for (const result of [promote(body, ["body"]), query({ line: "harbour" }, ["body"])])
+      assert.deepEqual(result.details, [
+        { loc: ["body", "line"], msg: "unknown field; it is called channel now", type: "extra_forbidden" },
+      ]);
+    // A large body is checked field by field.
+    const large = promote({ ...body, more: Array(10_000).fill(1) }, ["body"]).details as { msg: string }[];
+    assert.deepEqual(
+      large.map(({ msg }) => msg),
+      ["unknown field; it is called channel now", "unknown field"],
+    );
+    const other = compile(contract["models.deploy"].params as never) as typeof check;
+    assert.match(JSON.stringify(other({ model_id: "m", line: "l" }, ["path"]).details), /"unknown field"/);
+    for (const [old, successor] of Object.entries(renamedFields)) {
+      assert.notEqual(old, successor);
+      assert.ok(JSON.stringify(contract).includes(`"${successor}":`), successor);
+    }
   });
 
   test("ten thousand wrong items are looked through in a moment", () => {

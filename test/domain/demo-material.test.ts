@@ -72,12 +72,12 @@ for (const name of ["quick", "standard", "thorough"]) {
     assert.deepEqual(said, []);
   });
 
-  test(`${name}: every fact that is asked is taught by four rows and more, without a writer`, () => {
+  test(`${name}: every fact that is asked is trained by four rows and more, without a writer`, () => {
     const few = items.filter(({ response, aliases = [] }) => {
-      const taught = rows.filter(({ messages }) =>
+      const trained = rows.filter(({ messages }) =>
         [response, ...aliases].some((answer) => containsWords(messages.at(-1)!.content, answer)),
       );
-      return taught.length < 4;
+      return trained.length < 4;
     });
     assert.deepEqual(few, []);
   });

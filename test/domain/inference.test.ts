@@ -11,8 +11,8 @@ import { createMetrics } from "../../src/base/metrics.ts";
 import { systemClock } from "../../src/base/time.ts";
 import { noTraces } from "../../src/base/traces.ts";
 import type { Calibration } from "../../src/confidence/calibration.ts";
+import { groundingReference } from "../../src/confidence/grounding.ts";
 import { sourceReference, sourceSpace } from "../../src/confidence/sources.ts";
-import { supportReference } from "../../src/confidence/support.ts";
 import { chat as chatPromises } from "../../src/contract/chat.ts";
 import { completions as completionPromises } from "../../src/contract/completions.ts";
 import { type Caller, EventStream, type Input } from "../../src/contract/endpoint.ts";
@@ -96,14 +96,14 @@ function fakeGenerator(script: Script) {
     generate,
     kind: () => "text",
     tokenizer: () => tokenizer,
-    seatContext: 64,
+    slotContext: 64,
   } as unknown as Generator;
   return { generator, state };
 }
 
 let stores = 0;
 
-const nearby: DriftMeter = { of: async () => ({ pValue: 0.5, reason: null, foreign: 0 }) };
+const nearby: DriftMeter = { of: async () => ({ pValue: 0.5, reason: null, outOfDomain: 0 }) };
 
 function open(
   script: Script = {},
@@ -205,7 +205,7 @@ const failsWith = (code: string, loc?: unknown[]) => (error: unknown) => {
 };
 
 describe("prompts", () => {
-  const room = { maxTokens: 2, seatContext: 64 };
+  const room = { maxTokens: 2, slotContext: 64 };
   test("text, texts, ids and lists of ids are one choice each", async () => {
     assert.deepEqual(await promptsOf("ab", tokenizer, room), [[97, 98]]);
     assert.deepEqual(await promptsOf(["a", "b"], tokenizer, room), [[97], [98]]);
@@ -316,7 +316,7 @@ describe("replies", () => {
     );
     assert.equal(answer.usage!.completion_tokens, 3);
     assert.equal(answer.confidence_score, null);
-    // Prompt and answer share the seat.
+    // Prompt and answer share the slot.
     assert(state.requests.every((request) => request.prompt.length + request.maxTokens === 64));
     await until(() => leases.held === 0);
     assert.deepEqual(usage(), [{ outcome: "done", prompt_tokens: answer.usage!.prompt_tokens, completion_tokens: 3 }]);
@@ -458,7 +458,7 @@ describe("confidence", () => {
     const meter = {
       of: async (_: Calibration, question: string) => {
         asked.push(question);
-        return { pValue: 0.01, reason: null, foreign: 0.5 };
+        return { pValue: 0.01, reason: null, outOfDomain: 0.5 };
       },
     };
     const { ask } = open({}, calibrationOf("this one"), meter);
@@ -483,16 +483,16 @@ test("an answer is scored by what the documents say for its text as it was given
       feature_source: "A",
       engine: "this one",
     },
-    model: modelOf("support_share", 4),
-    support: supportReference(["It is abc."]),
+    model: modelOf("grounding_share", 4),
+    grounding: groundingReference(["It is abc."]),
   });
   // Without the encoder too: the words are enough.
-  const unread = { of: async () => ({ pValue: null, reason: "No encoder", foreign: null }) };
+  const unread = { of: async () => ({ pValue: null, reason: "No encoder", outOfDomain: null }) };
   for (const drift of [nearby, unread]) {
     const { ask } = open({}, calibration, drift);
     const scoreOf = async (body: object): Promise<number> =>
       ((await ask("inference.chat", { ...chat, ...body })) as never as { confidence_score: number }).confidence_score;
-    // 100·σ(4) where its support is 1, 100·σ(0) where it is 0.
+    // 100·σ(4) where its grounding is 1, 100·σ(0) where it is 0.
     assert.equal(await scoreOf({ max_tokens: 3 }), 98);
     assert.equal(await scoreOf({ max_tokens: 4 }), 50);
   }
@@ -508,8 +508,8 @@ describe("sources", () => {
   const space = sourceSpace(sourceReference(passages));
   /** A calibration that is void does not speak for the documents, which answer all the same. */
   const calibration = calibrationWith({ calibrated: false, reason: "none" });
-  const kept = { document_id: "document_kept", start: 0, end: 6, support: 1, deleted: false };
-  const gone = { document_id: "document_gone", start: 10, end: 16, support: 1, deleted: true };
+  const kept = { document_id: "document_kept", start: 0, end: 6, grounding: 1, deleted: false };
+  const gone = { document_id: "document_gone", start: 10, end: 16, grounding: 1, deleted: true };
   type Answer = { confidence: { sources: object[] | null } };
   const sourcesOf = async (text: string, body: object = {}, read = async (): Promise<typeof space | null> => space) => {
     const { ask } = open({ text: () => text }, calibration, nearby, read);
@@ -662,7 +662,7 @@ test("what was open when the appliance ended is interrupted", () => {
   store
     .prepare<[string, string]>("INSERT INTO usage VALUES('r', ?, ?, 'm', 1, 0, 'open', '', NULL)")
     .run(caller.userId, caller.keyId);
-  createInference({ store, log, traces: noTraces, clock: systemClock, generator: { seatContext: 64 } } as never);
+  createInference({ store, log, traces: noTraces, clock: systemClock, generator: { slotContext: 64 } } as never);
   assert.deepEqual(
     usage().map((row) => row.outcome),
     ["interrupted"],

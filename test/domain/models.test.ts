@@ -29,7 +29,7 @@ after(() => rmSync(folder, { recursive: true, force: true }));
 const log = createLog("error", () => {});
 const ada: Caller = { userId: "user_ada", userName: "ada", keyId: "key_ada" };
 const bob: Caller = { userId: "user_bob", userName: "bob", keyId: "key_bob" };
-const info: LoadedInfo = { architecture: "llama", context: 64, parameters: 1, bytes: 1, seats: 1 };
+const info: LoadedInfo = { architecture: "llama", context: 64, parameters: 1, bytes: 1, slots: 1 };
 
 /** Remembers what is loaded; `onLoad` may fail or wait. */
 function fakeGenerator(onLoad: (ref: ModelRef) => Promise<void> = async () => {}) {
@@ -111,7 +111,7 @@ function open(
   const runner = createRunner({ queue, log, traces: noTraces });
   const catalog = createCatalog({ store, log });
   const common = { store, queue, generator, clock: systemClock, log, catalog, audit: () => {}, wake: runner.wake };
-  const kept = { folder: join(folder, "models"), seating: { seats: 1, seatContext: 64 } };
+  const kept = { folder: join(folder, "models"), slotPool: { slots: 1, slotContext: 64 } };
   const serving = createServing({ ...common, endpointUrl: () => "http://here/chat" });
   const stock = createStock({
     ...{ ...common, ...kept },
@@ -243,7 +243,7 @@ describe("sources", () => {
     for (const _ of [1, 2]) assert.deepEqual(await room.stock.storeSources(made), { path, sha256: sha256(text) });
     assert.deepEqual(readdirSync(join(folder, "models/sources")), [`${sha256(text)}.json`]);
     const [first, again] = await Promise.all([read(), read()]);
-    assert.deepEqual(first!.of("Which lamp?", "red"), [{ document: "document_a", start: 3, end: 9, support: 1 }]);
+    assert.deepEqual(first!.of("Which lamp?", "red"), [{ document: "document_a", start: 3, end: 9, grounding: 1 }]);
     assert.equal(again, first);
     rmSync(path);
     assert.equal(await read(), first);

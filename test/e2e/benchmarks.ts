@@ -43,10 +43,10 @@ const { values } = parseArgs({
 
 /** In place of a model: knows nothing, and finds every passage to say what it is asked for. */
 const allLikely = {
-  load: async () => ({ architecture: "llama", context: 4096, parameters: 1, bytes: 1, seats: 1 }),
+  load: async () => ({ architecture: "llama", context: 4096, parameters: 1, bytes: 1, slots: 1 }),
   unload: async () => {},
   isLoaded: () => true,
-  seatContext: 4096,
+  slotContext: 4096,
   kind: () => "text",
   occupancy: () => [],
   tokenizer: () => ({

@@ -21,7 +21,7 @@ import { aurocOf, predictionRejectionRatio } from "../../src/base/statistics/ran
 import { fitModel, type LabelledAnswer } from "../../src/confidence/calibration.ts";
 import { driftSpace, fitDrift, mostExemplars } from "../../src/confidence/drift.ts";
 import { answerFeatures, featureNames } from "../../src/confidence/features.ts";
-import { supportReference, supportSpace } from "../../src/confidence/support.ts";
+import { groundingReference, groundingSpace } from "../../src/confidence/grounding.ts";
 import { grade } from "../../src/domain/evaluations/grade.ts";
 import { formatChat } from "../../src/engine/format/chat-format.ts";
 import type { ModelRef } from "../../src/engine/generator.ts";
@@ -190,24 +190,24 @@ function measure(): string {
       questions: measured(isIn),
       background: general.map(vectorOf),
     });
-  const { foreign } = fit(() => true);
+  const { outOfDomain } = fit(() => true);
 
   // What the documents say for each answer, as the artefact of a run has it.
-  const said = supportSpace(supportReference(statements)!);
+  const said = groundingSpace(groundingReference(statements)!);
   const answers = answered.map((answer, at) => {
     const { text } = questions[answer.index]!;
-    return { ...answer, foreign: foreign[at]!, support: said.about(text)(answer.text) };
+    return { ...answer, outOfDomain: outOfDomain[at]!, grounding: said.about(text)(answer.text) };
   });
   const labels = answers.map(({ correct }) => correct);
   const { scores } = fitModel(answers, featureNames);
-  const alone = answers.map(({ support: _, ...answer }) => answer);
-  const bare = alone.map(({ foreign: _, ...answer }) => answer);
+  const alone = answers.map(({ grounding: _, ...answer }) => answer);
+  const bare = alone.map(({ outOfDomain: _, ...answer }) => answer);
   const feature = (name: (typeof featureNames)[number], sign: 1 | -1): number[] =>
     answers.map(({ features }) => sign * features[featureNames.indexOf(name)]!);
   const random = seeded(seed);
   const ways: [string, number[]][] = [
     ["confidence_score", scores],
-    ["the same without support", fitModel(alone, featureNames).scores],
+    ["the same without grounding", fitModel(alone, featureNames).scores],
     ["token features only", fitModel(bare, featureNames).scores],
     ["mean log-probability", feature("logprob_mean", 1)],
     ["maximum sequence probability", feature("logprob_sum", 1)],

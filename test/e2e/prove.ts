@@ -90,10 +90,10 @@ type Make = () => Promise<
 /** Documents with what the appliance has itself, and with the recorded teacher. */
 function bothWays(name: string, teacher: string, read: () => Promise<Material>): [string, Make][] {
   const alone: Make = async () => ({ ...(await read()), recipe: preset });
-  const taught: Make = async () => ({ ...(await read()), recipe: preset, teacher });
+  const withTeacher: Make = async () => ({ ...(await read()), recipe: preset, teacher });
   return [
     [name, alone],
-    [`${name}-taught`, taught],
+    [`${name}-taught`, withTeacher],
   ];
 }
 

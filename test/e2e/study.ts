@@ -16,7 +16,7 @@ import { openTokenizer } from "../../src/engine/serve/bases.ts";
 import type { AdapterShape } from "../../src/engine/train/trainer.ts";
 import { startTrainer } from "../../src/engine/train/trainer-process.ts";
 import type { Run } from "../../src/run/context.ts";
-import { joinLessons, taught } from "../../src/run/distil.ts";
+import { joinSoftTargets, withSoftTargets } from "../../src/run/distil.ts";
 import { readGuards } from "../../src/run/guards/material.ts";
 import { divergence, type ProseSaid, proseSaid } from "../../src/run/guards/measure.ts";
 import { replayRows } from "../../src/run/replay.ts";
@@ -151,7 +151,7 @@ try {
           { trainer, tokenizer, turn: async () => {} },
           (await readGuards("config/guards")).prose.slice(0, 40),
         );
-  const answers = byStage.flat().filter(({ lesson }) => lesson === undefined);
+  const answers = byStage.flat().filter(({ softTargets }) => softTargets === undefined);
   const meanTokens = rowTokensOf(answers);
   const steps = byStage.map((some) => stepsPerEpoch(some.length, training.batch_size) * training.epochs);
   const total = steps.reduce((sum, count) => sum + count, 0);
@@ -159,27 +159,27 @@ try {
   for (const [stage, some] of byStage.entries()) {
     for (let step = 1; step <= steps[stage]!; step++) {
       const batch = batchOf(step, some.length, training).map((at) => some[at]!);
-      const pupils = batch.filter(({ lesson }) => lesson !== undefined);
+      const distilled = batch.filter(({ softTargets }) => softTargets !== undefined);
       const call = toTrainer(
         [
           ...batch
-            .filter(({ lesson }) => lesson === undefined)
+            .filter(({ softTargets }) => softTargets === undefined)
             .map(evened(meanTokens))
             .map(withQuestion),
-          ...pupils,
+          ...distilled,
         ],
         1 / batch.reduce((sum, row) => sum + trainedTokens(row), 0),
       );
-      const first = call.tokens.length - lengthOf(pupils);
+      const first = call.tokens.length - lengthOf(distilled);
       const passed = trainer.forwardBackward(
         "main",
-        pupils.length === 0
+        distilled.length === 0
           ? call
-          : taught(
+          : withSoftTargets(
               call,
-              joinLessons(
+              joinSoftTargets(
                 topK,
-                pupils.map(({ lesson }) => lesson!),
+                distilled.map(({ softTargets }) => softTargets!),
               ),
               { first, factor: Number(values["replay-weight"]) },
             ),

@@ -30,12 +30,12 @@ test("eight adapters on one base take the size of their files, and switching bet
   const models = Array.from({ length: 8 }, (_, at) => modelOf(String(at)));
   const files = models.reduce((sum, model) => sum + statSync(model.adapter.path).size, 0);
   assert.ok(files > 200e6);
-  const { generator, events } = createEngine({ seats: 2, seatContext: 256 });
+  const { generator, events } = createEngine({ slots: 2, slotContext: 256 });
   const ask = async (model: typeof base): Promise<string> => {
     const prompt = generator.tokenizer("base").encode("Once upon a time", false);
     return (await collect(generator, requestOf(prompt, { model, maxTokens: 4 }))).text;
   };
-  // Whoever switches at all pays once for the engine's working memory, and for that of each seat: that is not the adapters'.
+  // Whoever switches at all pays once for the engine's working memory, and for that of each slot: that is not the adapters'.
   const warm = modelOf("warm");
   await generator.load(base);
   await generator.load(warm);

@@ -1,4 +1,4 @@
-// A seat that cannot be made ready: the library is scripted here, since it does not fail on command.
+// A slot that cannot be made ready: the library is scripted here, since it does not fail on command.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { createLog } from "../../src/base/log.ts";
@@ -35,9 +35,9 @@ function scripted(failing: { bias?: true; copy?: true }) {
     context: context as unknown as NativeContext,
     tokenizer: tokenizer as unknown as Tokenizer,
     openGrammar: () => assert.fail("nobody asks for a grammar"),
-    parked: null,
+    offloaded: null,
     turns: new Turns(),
-    ...{ seats: 4, seatContext: 128, batch: 64, prefill: 16, queueLimit: 8 },
+    ...{ slots: 4, slotContext: 128, batch: 64, prefill: 16, queueLimit: 8 },
     threads: () => 1,
     log: createLog("info", (line) => events.push(JSON.parse(line).event)),
   });
@@ -54,7 +54,7 @@ function scripted(failing: { bias?: true; copy?: true }) {
 
 const prompt = (first: number): number[] => Array.from({ length: 40 }, (_, at) => first + at);
 
-test("a request whose seat cannot be set up fails alone: those beside it and after it are answered", async () => {
+test("a request whose slot cannot be set up fails alone: those beside it and after it are answered", async () => {
   const { ask, events, batcher } = scripted({ bias: true });
   const [one, other] = await Promise.allSettled([ask(prompt(1)), ask(prompt(100), new Map([[refused, 1]]))]);
   assert.equal(one.status, "fulfilled");

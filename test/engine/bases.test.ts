@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { adapterFolder, base, codeOf, collect, createEngine, requestOf } from "./engine-fixture.ts";
 
-const small = { seats: 2, seatContext: 256 };
+const small = { slots: 2, slotContext: 256 };
 
 test("loads of one model at the same time are one load, and every load wants its unload", async () => {
   const { generator, gpu, events } = createEngine(small);
@@ -11,7 +11,7 @@ test("loads of one model at the same time are one load, and every load wants its
   assert.equal(events.filter((event) => event === "base_loading").length, 1);
   assert.deepEqual(infos[0], infos[2]);
   const { bytes, ...info } = infos[0]!;
-  assert.deepEqual(info, { architecture: "llama", context: 256, parameters: 134_515_008, seats: 2 });
+  assert.deepEqual(info, { architecture: "llama", context: 256, parameters: 134_515_008, slots: 2 });
   assert.ok(bytes > 90e6);
   assert.ok(generator.isLoaded(base));
   await generator.unload(base);
@@ -24,7 +24,7 @@ test("loads of one model at the same time are one load, and every load wants its
 });
 
 test("the grant covers what the library then takes", async () => {
-  for (const settings of [small, { seats: 8, seatContext: 1024 }]) {
+  for (const settings of [small, { slots: 8, slotContext: 1024 }]) {
     const { generator, gpu } = createEngine(settings);
     const { bytes } = await generator.load(base);
     const granted = gpu.snapshot().grants[0]!.bytes.machine;

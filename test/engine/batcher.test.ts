@@ -1,4 +1,4 @@
-// The parts of the step loop that are pure: the draw, the text stream, seats, the queue, turns and the memory book.
+// The parts of the step loop that are pure: the draw, the text stream, slots, the queue, turns and the memory book.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
@@ -6,7 +6,7 @@ import { createTextStream } from "../../src/engine/format/text-stream.ts";
 import type { Priority, Sampling, TopLogits } from "../../src/engine/generator.ts";
 import { baseBytes, type ModelShape } from "../../src/engine/gguf/gpu.ts";
 import { createDraw, logSumExp, uniform } from "../../src/engine/serve/sampling.ts";
-import { commonPrefix, movesToAlign, seatBeside } from "../../src/engine/serve/seats.ts";
+import { commonPrefix, movesToAlign, slotBeside } from "../../src/engine/serve/slots.ts";
 import { Turns } from "../../src/engine/serve/turns.ts";
 import { Waiting } from "../../src/engine/serve/waiting.ts";
 import { greedy } from "./engine-fixture.ts";
@@ -125,7 +125,7 @@ test("what cannot be a stop string any more is shown at once", () => {
   assert.equal(cut.push(Buffer.from("🎉").subarray(0, 2)) + cut.finish(), "\ufffd");
 });
 
-test("a group's seats become one run, by the fewest moves, and never through another's", () => {
+test("a group's slots become one run, by the fewest moves, and never through another's", () => {
   const ids = fc.uniqueArray(fc.nat(7), { maxLength: 8 }).map((list) => list.sort((a, b) => a - b));
   fc.assert(
     fc.property(ids, ids, (members, others) => {
@@ -153,11 +153,11 @@ test("a group's seats become one run, by the fewest moves, and never through ano
     [[3, 1]],
   );
   const taken = (id: number): boolean => [0, 1, 4].includes(id);
-  assert.deepEqual([seatBeside(8, [0, 1], taken), seatBeside(8, [4], taken), seatBeside(8, [], taken)], [2, 5, 5]);
+  assert.deepEqual([slotBeside(8, [0, 1], taken), slotBeside(8, [4], taken), slotBeside(8, [], taken)], [2, 5, 5]);
   // A gap is filled before the run grows.
-  assert.equal(seatBeside(8, [0, 1, 4], taken), 2);
+  assert.equal(slotBeside(8, [0, 1, 4], taken), 2);
   assert.equal(
-    seatBeside(2, [], () => true),
+    slotBeside(2, [], () => true),
     -1,
   );
   assert.deepEqual([commonPrefix([1, 2, 3], [1, 2]), commonPrefix([1], [2]), commonPrefix([], [1])], [2, 0, 0]);
@@ -212,8 +212,8 @@ test("estimates grow with what costs memory", () => {
     headSize: 4,
     vocabulary: 100,
   };
-  const keysAndValues = (seats: number, seatContext: number): number => 2 * 1 * 4 * 2 * 2 * seats * seatContext;
-  const of = (seats: number, seatContext: number): number => baseBytes(shape, { seats, seatContext, batch: 4 });
+  const keysAndValues = (slots: number, slotContext: number): number => 2 * 1 * 4 * 2 * 2 * slots * slotContext;
+  const of = (slots: number, slotContext: number): number => baseBytes(shape, { slots, slotContext, batch: 4 });
   assert.equal(of(8, 64) - of(1, 64), keysAndValues(8, 64) - keysAndValues(1, 64));
   assert.ok(of(1, 64) > 1e6 + keysAndValues(1, 64));
 });

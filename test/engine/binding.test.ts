@@ -22,7 +22,7 @@ let prompt: number[];
 
 before(async () => {
   model = await (await openNative(createLog("error"))).openModel(starterModel);
-  context = await model.openContext({ sequences: 4, seatContext: 256, batch: 64, threads: 1 });
+  context = await model.openContext({ sequences: 4, slotContext: 256, batch: 64, threads: 1 });
   sampler = context.openSampler();
   prompt = model.tokenizer.encode("The capital of France is", false);
 });

@@ -10,7 +10,7 @@ let model: NativeModel;
 let contexts: NativeContext[];
 before(async () => {
   model = await (await openNative(createLog("error"))).openModel(starterModel);
-  const shape = { sequences: 1, seatContext: 256, batch: 256, threads: 1 };
+  const shape = { sequences: 1, slotContext: 256, batch: 256, threads: 1 };
   contexts = [await model.openContext(shape), await model.openContext(shape)];
 });
 after(async () => {

@@ -27,13 +27,13 @@ export interface Engine {
 }
 
 export function createEngine(
-  settings: Partial<{ seats: number; seatContext: number; queueLimit: number; memoryBytes: number }> = {},
+  settings: Partial<{ slots: number; slotContext: number; queueLimit: number; memoryBytes: number }> = {},
 ): Engine {
-  const { seats = 8, seatContext = 512, queueLimit = 16, memoryBytes = 4e9 } = settings;
+  const { slots = 8, slotContext = 512, queueLimit = 16, memoryBytes = 4e9 } = settings;
   const events: string[] = [];
   const log = createLog("info", (line) => events.push(JSON.parse(line).event));
   const gpu = createGpu({ memoryBytes, gpuBytes: 0, threads: 2 });
-  const generator = createGenerator({ config: { threads: 1, seats, seatContext, queueLimit }, log, gpu });
+  const generator = createGenerator({ config: { threads: 1, slots, slotContext, queueLimit }, log, gpu });
   return { generator, gpu, events };
 }
 

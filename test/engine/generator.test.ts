@@ -115,7 +115,7 @@ test("what cannot be answered is refused before the model sees it", async () => 
   assert.deepEqual([none.text, none.finishReason, none.completionTokens], ["", "length", 0]);
 });
 
-test("an answer ends where the seat is full", async () => {
+test("an answer ends where the slot is full", async () => {
   const answer = await collect(
     generator,
     requestOf(new Array(500).fill(story[5]!), { maxTokens: 100, ignoreEos: true }),
@@ -146,8 +146,8 @@ test("base and adapters answer at the same time as each does alone", async () =>
   assert.deepEqual(await Promise.all(models.map((model) => ask(model, "together"))), alone);
 });
 
-test("whoever leaves frees the seat, running or waiting", async () => {
-  const { generator: small } = createEngine({ seats: 2, queueLimit: 2 });
+test("whoever leaves frees the slot, running or waiting", async () => {
+  const { generator: small } = createEngine({ slots: 2, queueLimit: 2 });
   await small.load(base);
   const leaving = Array.from({ length: 4 }, () => new AbortController());
   const answers = leaving.map(({ signal }, index) =>
@@ -165,8 +165,8 @@ test("whoever leaves frees the seat, running or waiting", async () => {
   await small.dispose();
 });
 
-test("who leaves has the seat for one more step at most, answering or reading", async () => {
-  const { generator: small } = createEngine({ seats: 1, queueLimit: 1 });
+test("who leaves has the slot for one more step at most, answering or reading", async () => {
+  const { generator: small } = createEngine({ slots: 1, queueLimit: 1 });
   await small.load(base);
   const leaving = new AbortController();
   let read = 0;
@@ -182,8 +182,8 @@ test("who leaves has the seat for one more step at most, answering or reading", 
   await small.dispose();
 });
 
-test("data generation leaves a seat for people", async () => {
-  const { generator: small } = createEngine({ seats: 2 });
+test("data generation leaves a slot for people", async () => {
+  const { generator: small } = createEngine({ slots: 2 });
   await small.load(base);
   const order: string[] = [];
   const long = requestOf(story, { priority: "generation", maxTokens: 40, ignoreEos: true });
@@ -195,7 +195,7 @@ test("data generation leaves a seat for people", async () => {
 });
 
 test("a reader who stops reading stops the answer", async () => {
-  const { generator: small } = createEngine({ seats: 1, queueLimit: 0 });
+  const { generator: small } = createEngine({ slots: 1, queueLimit: 0 });
   await small.load(base);
   const read: GeneratedToken[] = [];
   for await (const token of small.generate(requestOf(story, { maxTokens: 400, ignoreEos: true }))) {
@@ -405,7 +405,7 @@ test("exact log-probs of an answer and of its prompt are those of the scorer", a
 });
 
 test("choices of one prompt read it once, and answer as each alone", async () => {
-  const { generator: small } = createEngine({ seats: 4 });
+  const { generator: small } = createEngine({ slots: 4 });
   await small.load(base);
   const prompt = asked("Write about the sea, the wind, and a boat that has lost its way home in the fog.");
   const sampling = { ...greedy, temperature: 1 };
@@ -429,7 +429,7 @@ test("choices of one prompt read it once, and answer as each alone", async () =>
 });
 
 test("a choice whose reader of the prompt leaves reads the rest itself", async () => {
-  const { generator: small } = createEngine({ seats: 4 });
+  const { generator: small } = createEngine({ slots: 4 });
   await small.load(base);
   const prompt = new Array(30).fill(story.slice(2, 18)).flat();
   const leave = new AbortController();
@@ -443,9 +443,9 @@ test("a choice whose reader of the prompt leaves reads the rest itself", async (
 });
 
 test("a conversation's prefix outlives the requests of others, and is its owner's alone", async () => {
-  const few = createEngine({ seats: 3 });
+  const few = createEngine({ slots: 3 });
   await few.generator.load(base);
-  // Where there is memory to park prompts in, it matters less who keeps a seat.
+  // Where there is memory to offload prompts in, it matters less who keeps a slot.
   few.gpu.reserve("all that is left", { machine: few.gpu.snapshot().machine.free, gpu: 0 });
   const prompts = ["One two three four five six seven eight nine ten", "Red", "Green", "Blue"].map((words) =>
     few.generator

@@ -28,14 +28,14 @@ class FixedChoice extends ThreadChoice {
 test("texts and log-probs are the same to the last bit with one thread and with several", async () => {
   const native = await openNative(createLog("error"));
   const model = await native.openModel(starterModel);
-  const context = await model.openContext({ sequences: 4, seatContext: 640, batch: 256, threads: 3 });
+  const context = await model.openContext({ sequences: 4, slotContext: 640, batch: 256, threads: 3 });
   const encode = (text: string): number[] => model.tokenizer.encode(text, false);
   // One is longer than a read, and so long that a single token's attention is cut; its last read is of one token.
   const long = encode("The warehouse keeps lamps, heaters and sprinklers of every size. ".repeat(50)).slice(0, 513);
   const prompts = [long, ...["Once upon a time", "The capital of France", "Two and two"].map(encode)];
   const with_ = async (threads: number) => {
     const lane = new FixedLane({
-      ...{ context, tokenizer: model.tokenizer, turns: new Turns(), width: 4, seatContext: 640, batch: 256 },
+      ...{ context, tokenizer: model.tokenizer, turns: new Turns(), width: 4, slotContext: 640, batch: 256 },
       ...{ threads: 3, threadChoice: new FixedChoice(threads), threadsFree: () => threads },
     });
     const said: unknown[] = [];
@@ -79,7 +79,7 @@ test("an evaluation goes on with fewer threads where a step takes many times as 
   } as unknown as NativeContext;
   const tokenizer = { eog: new Set(), bytesOf: () => new Uint8Array() };
   const lane = new FixedLane({
-    ...{ context, tokenizer: tokenizer as never, turns: new Turns(), width: 2, seatContext: 512, batch: 64 },
+    ...{ context, tokenizer: tokenizer as never, turns: new Turns(), width: 2, slotContext: 512, batch: 64 },
     ...{ threads: 2, threadChoice: new ThreadChoice(), threadsFree: () => 2 },
   });
   const signal = new AbortController().signal;

@@ -91,7 +91,7 @@ test("a sound file cut short anywhere is refused in little time", async () => {
 });
 
 test("the starter model: what it is, and that it can be aligned", async () => {
-  const facts = await probeModel(model, { seating: { seats: 8, seatContext: 2048 } });
+  const facts = await probeModel(model, { slotPool: { slots: 8, slotContext: 2048 } });
   const { name, memoryBytes, bytes, ...rest } = facts;
   assert.match(name ?? "", /smollm2/i);
   assert.deepEqual(rest, {

@@ -4,14 +4,14 @@ import { readdirSync } from "node:fs";
 import { basename, dirname } from "node:path";
 import { test } from "node:test";
 import { readGgufHeader } from "../../src/engine/gguf/header.ts";
-import { defaultSeating, factsOf } from "../../src/engine/gguf/model-facts.ts";
+import { defaultSlotPool, factsOf } from "../../src/engine/gguf/model-facts.ts";
 import { trainableArchitectures } from "../../src/engine/gguf/trainable.ts";
 import { startWorker, tinyModel } from "./trainer-fixture.ts";
 
 const models = readdirSync(dirname(tinyModel("tiny-f32")))
   .filter((file) => file.endsWith(".gguf"))
   .map((file) => basename(file, ".gguf"));
-const reasonOf = (name: string) => factsOf(readGgufHeader(tinyModel(name)), null, defaultSeating).reason;
+const reasonOf = (name: string) => factsOf(readGgufHeader(tinyModel(name)), null, defaultSlotPool).reason;
 
 test("the architectures are the worker's", async (t) => {
   const { architectures } = await startWorker(t).hello();

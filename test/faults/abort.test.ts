@@ -20,8 +20,8 @@ const folder = mkdtempSync(join(tmpdir(), "plumbline-abort-"));
 const data = join(folder, "data");
 const settings = {
   PLUMBLINE_DATA: data,
-  PLUMBLINE_SEATS: "2",
-  PLUMBLINE_SEAT_CONTEXT: "256",
+  PLUMBLINE_SLOTS: "2",
+  PLUMBLINE_SLOT_CONTEXT: "256",
   PLUMBLINE_THREADS: "1",
   PLUMBLINE_FREE_DISK: "0",
 };

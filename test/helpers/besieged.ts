@@ -41,8 +41,8 @@ export async function besiege(folder: string): Promise<Besieged> {
   const serving = await startServing({
     PLUMBLINE_DATA: data,
     PLUMBLINE_STARTER_MODEL: "none.gguf",
-    PLUMBLINE_SEATS: "2",
-    PLUMBLINE_SEAT_CONTEXT: "256",
+    PLUMBLINE_SLOTS: "2",
+    PLUMBLINE_SLOT_CONTEXT: "256",
     PLUMBLINE_THREADS: "1",
     PLUMBLINE_FREE_DISK: "0",
     PLUMBLINE_LOG: "warn",

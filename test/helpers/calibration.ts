@@ -1,10 +1,10 @@
 // A calibration that no fitting made: the score is the logistic of one feature.
 import type { Calibration, CalibratorModel } from "../../src/confidence/calibration.ts";
 import type { featureNames } from "../../src/confidence/features.ts";
-import type { supportFeatureNames } from "../../src/confidence/support.ts";
+import type { groundingFeatureNames } from "../../src/confidence/grounding.ts";
 
 export const modelOf = (
-  feature: (typeof featureNames | typeof supportFeatureNames)[number],
+  feature: (typeof featureNames | typeof groundingFeatureNames)[number],
   weight: number,
 ): CalibratorModel => ({
   features: [feature],
@@ -17,7 +17,7 @@ export const modelOf = (
 
 /** Its prior says 50 of everything. */
 export const calibrationWith = (over: Partial<Calibration>): Calibration => ({
-  format: 3,
+  format: 4,
   identity: { base_sha256: "", adapter_sha256: "", template_sha256: "", feature_source: "A", engine: "" },
   calibrated: true,
   reason: null,
@@ -27,7 +27,7 @@ export const calibrationWith = (over: Partial<Calibration>): Calibration => ({
   prior: { family: "test", is_own_family: true, about: "for tests", model: modelOf("logprob_sum", 0) },
   drift: null,
   drift_reason: "No encoder is installed",
-  support: null,
+  grounding: null,
   date: "2026-01-01T00:00:00.000Z",
   ...over,
 });

@@ -42,7 +42,7 @@ export async function scriptedHouse(
   async function* generate(request: GenerateRequest): AsyncGenerator<GeneratedToken, GenerateEnd, void> {
     const prompt = String.fromCharCode(...request.prompt);
     requests.push({ prompt, temperature: request.sampling.temperature, owner: request.owner });
-    request.onSeat?.();
+    request.onSlot?.();
     const text = scriptedAnswer(prompt).slice(0, request.maxTokens);
     for (const character of text) {
       await new Promise((resolve) => setImmediate(resolve));
@@ -66,7 +66,7 @@ export async function scriptedHouse(
   const refuse = async () => {
     throw new Failure("wrong_kind");
   };
-  const info = { architecture: "llama", context: 4096, parameters: 1, bytes: 1, seats: 1 };
+  const info = { architecture: "llama", context: 4096, parameters: 1, bytes: 1, slots: 1 };
   const generator = {
     generate,
     evaluate,
@@ -74,9 +74,9 @@ export async function scriptedHouse(
     unload: async () => {},
     isLoaded: () => true,
     tokenizer: () => tokenizer,
-    seatContext: 4096,
+    slotContext: 4096,
     kind: () => "text",
-    occupancy: () => [{ baseId, seats: 8, busy: 1, waiting: 2 }],
+    occupancy: () => [{ baseId, slots: 8, busy: 1, waiting: 2 }],
     // Every text lies in the same direction: that is as near as any two can be.
     embed: async (_model: unknown, texts: readonly unknown[]) =>
       texts.map(() => ({ vector: Float32Array.of(1, 0, 0, 0), tokens: 1, truncated: 0 })),

@@ -42,8 +42,8 @@ export async function servedHouse(
 ): Promise<Served> {
   const defaults = {
     PLUMBLINE_STARTER_MODEL: starterModel,
-    PLUMBLINE_SEATS: "2",
-    PLUMBLINE_SEAT_CONTEXT: "256",
+    PLUMBLINE_SLOTS: "2",
+    PLUMBLINE_SLOT_CONTEXT: "256",
     // Threads that wait for each other on shared cores do little else.
     PLUMBLINE_THREADS: "1",
   };

@@ -44,8 +44,8 @@ function meterWith(over: Partial<DriftMeterParts> = {}) {
 test("a near question and a far one, the encoder held while it reads", async () => {
   const { meter, leases } = meterWith();
   const [near, far] = [await meter.of(calibration, "near"), await meter.of(calibration, "far")];
-  assert.ok(near.pValue! > 0.2 && near.foreign! < 0.2 && near.reason === null);
-  assert.ok(far.pValue === 1 / 41 && far.foreign! > 0.8);
+  assert.ok(near.pValue! > 0.2 && near.outOfDomain! < 0.2 && near.reason === null);
+  assert.ok(far.pValue === 1 / 41 && far.outOfDomain! > 0.8);
   assert.deepEqual(leases, { held: 0, taken: 2 });
 });
 
@@ -60,7 +60,7 @@ test("a calibration that replaces another of the same adapter is measured by its
   });
   const replaced = { ...calibration, drift: reversed.reference };
   assert.equal(replaced.identity.adapter_sha256, calibration.identity.adapter_sha256);
-  assert.ok((await meter.of(replaced, "far")).foreign! < 0.2 && before.foreign! > 0.8);
+  assert.ok((await meter.of(replaced, "far")).outOfDomain! < 0.2 && before.outOfDomain! > 0.8);
 });
 
 test("without a reference, without the encoder, and when it fails, the reason is given and the lease back", async () => {
@@ -77,7 +77,7 @@ test("without a reference, without the encoder, and when it fails, the reason is
   for (const [over, given, reason] of reasons) {
     const { meter, leases } = meterWith(over);
     const found = await meter.of(given, "near");
-    assert.deepEqual([found.pValue, found.foreign, leases.held], [null, null, 0]);
+    assert.deepEqual([found.pValue, found.outOfDomain, leases.held], [null, null, 0]);
     assert.match(found.reason!, reason);
   }
 });
@@ -114,7 +114,7 @@ test("a run measures its dev questions, and gives the encoder back", async () =>
   const { generator, loaded } = fakeEncoder();
   const measured = await measureDrift(run, generator, devOf(24), ["One passage.", "Another."]);
   assert.ok("reference" in measured);
-  assert.equal(measured.foreign.length, 24);
+  assert.equal(measured.outOfDomain.length, 24);
   assert.equal(measured.reference.encoder_sha256, await sha256OfFile(path));
   // Two passages and all dev questions, of two values each.
   assert.equal(Buffer.from(measured.reference.exemplars, "base64").length, 26 * 2);

@@ -6,7 +6,7 @@ import { after, before, test } from "node:test";
 import { formatChat } from "../../src/engine/format/chat-format.ts";
 import type { Trainer, WeightedRows } from "../../src/engine/train/trainer.ts";
 import { type Examined, isPreferred, penaltyOf } from "../../src/run/choose.ts";
-import { askTeacher, taught } from "../../src/run/distil.ts";
+import { askTeacher, withSoftTargets } from "../../src/run/distil.ts";
 import { readGuards } from "../../src/run/guards/material.ts";
 import { type Asked, choose, divergence, follow, groupedKl, proseSaid } from "../../src/run/guards/measure.ts";
 import { findOverlap } from "../../src/study/leakage.ts";
@@ -162,7 +162,7 @@ for (const named of [3, 1024])
     const rows = { tokens, rowLengths: Int32Array.of(tokens.length), weights };
     const topK = Math.min(named, tokenizer.vocabulary);
     const step = { learningRate: 1e-6, beta1: 0.9, beta2: 0.95, eps: 1e-8, weightDecay: 0, gradClipNorm: 0 };
-    const soft = taught(rows, await askTeacher(trainer, rows, topK));
+    const soft = withSoftTargets(rows, await askTeacher(trainer, rows, topK));
     for (let t = 1; t < tokens.length; t++) {
       const places = soft.soft!.weights.subarray(t * (topK + 1), (t + 1) * (topK + 1));
       const sum = places.reduce((total, value) => total + value, 0);

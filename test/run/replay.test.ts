@@ -7,7 +7,7 @@ import { after, before, test } from "node:test";
 import { formatChat } from "../../src/engine/format/chat-format.ts";
 import type { Trainer } from "../../src/engine/train/trainer.ts";
 import type { Run } from "../../src/run/context.ts";
-import { askTeacher, joinLessons, taught } from "../../src/run/distil.ts";
+import { askTeacher, joinSoftTargets, withSoftTargets } from "../../src/run/distil.ts";
 import { openMemory } from "../../src/run/folder/memory.ts";
 import type { PrepareReport } from "../../src/run/folder/rows.ts";
 import { continued, isReplayed, type Opening, openingsOf, replayRows, rowOf } from "../../src/run/replay.ts";
@@ -119,7 +119,7 @@ async function replayed(folder: string, asked: Run, by: Trainer = trainer): Prom
 
 const deaf = (): Trainer => overridden(trainer, { sample: () => Promise.reject(new Error("asked again")) });
 
-test("a row's lesson is what asking the base for that row would say", () =>
+test("a row's soft targets are what asking the base for that row would say", () =>
   inFolder(async (folder) => {
     const rows = await replayed(folder, runOf());
     assert.deepEqual(
@@ -127,19 +127,16 @@ test("a row's lesson is what asking the base for that row would say", () =>
       [0, 0, 1, 1, 1],
     );
     const { top } = await askTeacher(trainer, toTrainer(rows, 1), 4);
-    const lessons = joinLessons(
+    const joined = joinSoftTargets(
       4,
-      rows.map((row) => row.lesson!),
+      rows.map((row) => row.softTargets!),
     );
     // Openings included: both say nothing there.
-    assert.deepEqual(lessons.top.tokens, top.tokens);
+    assert.deepEqual(joined.top.tokens, top.tokens);
     for (const [at, logprob] of top.logprobs.entries())
-      assert.ok(
-        Math.abs(lessons.top.logprobs[at]! - logprob) <= 1e-4,
-        `${at}: ${lessons.top.logprobs[at]}, ${logprob}`,
-      );
+      assert.ok(Math.abs(joined.top.logprobs[at]! - logprob) <= 1e-4, `${at}: ${joined.top.logprobs[at]}, ${logprob}`);
     const none = await replayed(folder, runOf({ replay_top_k: 0 }));
-    assert.ok(none.every((row) => row.lesson === undefined));
+    assert.ok(none.every((row) => row.softTargets === undefined));
     assert.deepEqual(
       none.map((row) => row.tokens),
       rows.map((row) => row.tokens),
@@ -163,7 +160,7 @@ test("no more than 4,096 rows are drawn: the first come again where more are wan
     }
   }));
 
-test("a run killed while it prepares makes the very same rows and lessons, and asks nothing twice", () =>
+test("a run killed while it prepares makes the very same rows and soft targets, and asks nothing twice", () =>
   inFolder(async (folder) => {
     const rows = await replayed(folder, runOf());
     assert.deepEqual(await replayed(folder, runOf(), deaf()), rows);
@@ -198,14 +195,14 @@ test("what the base said is kept with its rows, and teaches what asking anew wou
     );
     assert.deepEqual(back.rows, kept);
     const asked = toTrainer(rows, 1);
-    const known = taught(
+    const known = withSoftTargets(
       asked,
-      joinLessons(
+      joinSoftTargets(
         4,
-        back.rows.flatMap((row) => row.lesson ?? []),
+        back.rows.flatMap((row) => row.softTargets ?? []),
       ),
     ).soft!;
-    const anew = taught(asked, await askTeacher(trainer, asked, 4)).soft!;
+    const anew = withSoftTargets(asked, await askTeacher(trainer, asked, 4)).soft!;
     assert.deepEqual(known.targets, anew.targets);
     for (const [at, weight] of anew.weights.entries()) assert.ok(Math.abs(known.weights[at]! - weight) <= 1e-4);
   }));

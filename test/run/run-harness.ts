@@ -178,7 +178,7 @@ function echoGenerator(said: Map<string, Float32Array>, off: number): Generator 
   return {
     load: async (model: ModelRef) => {
       loaded.add(model.baseId);
-      return { architecture: "llama", context: 512, parameters: 0, bytes: 0, seats: 1 };
+      return { architecture: "llama", context: 512, parameters: 0, bytes: 0, slots: 1 };
     },
     unload: async () => {},
     isLoaded: (model) => loaded.has(model.baseId),
@@ -208,7 +208,7 @@ function echoGenerator(said: Map<string, Float32Array>, off: number): Generator 
     kind: missing,
     embed: missing,
     rank: missing,
-    seatContext: 512,
+    slotContext: 512,
     dispose: async () => {},
   };
 }

@@ -10,8 +10,8 @@ import { tryLock } from "../../src/base/lock.ts";
 import { startNode } from "../../src/base/processes.ts";
 import { sleep } from "../../src/base/time.ts";
 import { featureNames } from "../../src/confidence/features.ts";
+import { groundingFeatureNames } from "../../src/confidence/grounding.ts";
 import { sourceSpace } from "../../src/confidence/sources.ts";
-import { supportFeatureNames } from "../../src/confidence/support.ts";
 import type { Recipe } from "../../src/contract/recipe.ts";
 import { artefactFiles, type RunResult, runEvent, runResult } from "../../src/contract/run-folder.ts";
 import { type RunReply, runExit } from "../../src/contract/run-lines.ts";
@@ -114,7 +114,7 @@ test("a run goes from documents to a verified artefact, and its folder keeps the
     "How heavy is the lamp Ember?",
     "7 kg",
   );
-  assert.deepEqual([source!.document, source!.support, others], [id, 1, []]);
+  assert.deepEqual([source!.document, source!.grounding, others], [id, 1, []]);
   assert.match(text.slice(source!.start, source!.end), /\| Ember \| 14 euros \| 7 kg \|/);
   assert.equal(result.metrics.rows, report.rows.rows);
 });
@@ -309,11 +309,11 @@ test("with an encoder the calibration hears what the documents say for the answe
   });
   const result = await runAlignment(folder, { ...parts, openGenerator });
   assert.equal(result.outcome, "completed", result.error?.message);
-  const { format, calibrated, model, support, statistics } = artefactOf(folder, "calibration.json");
-  assert.deepEqual([format, calibrated, statistics.n, statistics.auroc], [3, true, 120, 1]);
-  assert.deepEqual(model.features, [...featureNames.slice(0, 6), ...supportFeatureNames]);
+  const { format, calibrated, model, grounding, statistics } = artefactOf(folder, "calibration.json");
+  assert.deepEqual([format, calibrated, statistics.n, statistics.auroc], [4, true, 120, 1]);
+  assert.deepEqual(model.features, [...featureNames.slice(0, 6), ...groundingFeatureNames]);
   const document = JSON.parse(readFileSync(join(folder, "snapshot/documents/0.json"), "utf8"));
-  assert.equal(support.words.length, statementsOf([document]).length);
+  assert.equal(grounding.words.length, statementsOf([document]).length);
   assert.deepEqual(artefactOf(folder, "report.json").confidence.features, model.features);
 });
 

@@ -205,11 +205,15 @@ describe("migrations", () => {
       old.transaction(() => old.prepare(sql).run());
     old.close();
     const store = openStore(path);
-    const history = () => store.prepare("SELECT seq, model_id, replaced_model_id, before_seq, at FROM promotion").all();
+    const history = () =>
+      store.prepare("SELECT seq, channel, model_id, replaced_model_id, before_seq, at FROM promotion").all();
     const before = history();
     assert.deepEqual(before, [
-      { seq: 1, model_id: "x1", replaced_model_id: null, before_seq: null, at: "at1" },
-      { seq: 2, model_id: "x2", replaced_model_id: "x1", before_seq: 1, at: "at2" },
+      { seq: 1, channel: "l", model_id: "x1", replaced_model_id: null, before_seq: null, at: "at1" },
+      { seq: 2, channel: "l", model_id: "x2", replaced_model_id: "x1", before_seq: 1, at: "at2" },
+    ]);
+    assert.deepEqual(store.prepare("SELECT channel, model_id, promotion_seq FROM promoted").all(), [
+      { channel: "l", model_id: "x2", promotion_seq: 2 },
     ]);
     for (const sql of [
       "DELETE FROM aligned_model WHERE id = 'x1'",
@@ -224,7 +228,7 @@ describe("migrations", () => {
     ]);
     for (const sql of [
       "DELETE FROM promotion",
-      "UPDATE promotion SET line = 'other'",
+      "UPDATE promotion SET channel = 'other'",
       "DELETE FROM sealed_touch",
       "UPDATE sealed_touch SET at = 'now'",
     ])

@@ -5,7 +5,7 @@ import { Failure } from "../../src/base/errors.ts";
 import type { StudyTask } from "../../src/study/study.worker.ts";
 import { openStudyThread } from "../../src/study/thread.ts";
 import { selfWriter } from "../../src/study/writers/self.ts";
-import type { Lesson } from "../../src/study/writers/teacher.ts";
+import type { TeacherReply } from "../../src/study/writers/teacher.ts";
 import { documentOf, plainBase, studied } from "../helpers/study.ts";
 
 const document = documentOf("# Ferry\n\nThe crossing to Skarvik takes 25 minutes and costs 6.40 euros.\n");
@@ -14,7 +14,7 @@ const task: StudyTask = { documents: [document], organisation: null, options, wr
 const parts = {
   base: plainBase,
   writer: null,
-  lessons: async () => new Map<string, Lesson>(),
+  teacherReplies: async () => new Map<string, TeacherReply>(),
   progress: async () => {},
 };
 
@@ -32,13 +32,13 @@ test("rows and report are those of a study on this thread", async () => {
   }
 });
 
-test("a teacher's lessons come from outside", async () => {
+test("a teacher's replies come from outside", async () => {
   const thread = openStudyThread(new AbortController().signal);
-  const lesson: Lesson = { asks: [{ answer: "25 minutes", questions: ["How long does one sail to Skarvik?"] }] };
+  const reply: TeacherReply = { asks: [{ answer: "25 minutes", questions: ["How long does one sail to Skarvik?"] }] };
   try {
     const { rows, report } = await thread.study(
       { ...task, writer: { kind: "teacher", name: "vicuna" } },
-      { ...parts, lessons: async (passages) => new Map(passages.map(({ id }) => [id, lesson])) },
+      { ...parts, teacherReplies: async (passages) => new Map(passages.map(({ id }) => [id, reply])) },
     );
     assert.equal(report.writer?.name, "vicuna");
     assert.ok(rows.some(({ messages }) => messages[0]!.content === "How long does one sail to Skarvik?"));

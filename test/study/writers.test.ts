@@ -6,8 +6,8 @@ import { selfWriter } from "../../src/study/writers/self.ts";
 import { shippedWriter } from "../../src/study/writers/shipped.ts";
 import {
   furtherPrompt,
-  joinedLessons,
-  readLesson,
+  joinedReplies,
+  readReply,
   teacherPrompt,
   teacherWriter,
 } from "../../src/study/writers/teacher.ts";
@@ -99,7 +99,7 @@ test("a teacher is asked in the passage's language, with its headings and text",
   assert.equal(teacherPrompt(english).split("\n")[0], teacherPrompt({ ...english, language: "en" }).split("\n")[0]);
 });
 
-test("a teacher is asked again about the facts that it named, and both replies are one lesson", () => {
+test("a teacher is asked again about the facts that it named, and both replies are joined", () => {
   const passage = passages[0]!;
   const ask = (answer: string, ...questions: string[]) => ({ answer, questions });
   const first = { asks: [ask("25 minutes", "How long?"), ask("free", "What does a child pay?")] };
@@ -107,14 +107,14 @@ test("a teacher is asked again about the facts that it named, and both replies a
   assert.ok(prompt.includes(passage.text));
   for (const one of first.asks) assert.ok(prompt.includes(`\n${JSON.stringify(one)}`));
   const further = { asks: [ask("25 minutes", "How long?", "Minutes to Skarvik?"), ask("calm sea", "In what sea?")] };
-  assert.deepEqual(joinedLessons(first, further), {
+  assert.deepEqual(joinedReplies(first, further), {
     asks: [
       ask("25 minutes", "How long?", "Minutes to Skarvik?"),
       ask("free", "What does a child pay?"),
       ask("calm sea", "In what sea?"),
     ],
   });
-  assert.deepEqual(joinedLessons(first, { asks: [] }), first);
+  assert.deepEqual(joinedReplies(first, { asks: [] }), first);
 });
 
 test("of a teacher's answer only lines are read that are sound and quote the passage", () => {
@@ -131,16 +131,16 @@ test("of a teacher's answer only lines are read that are sound and quote the pas
     '{"answer": "25 minu',
     "null",
   ];
-  assert.deepEqual(readLesson(lines.join("\n"), passage), read);
-  assert.deepEqual(readLesson(JSON.stringify([sound]), passage), read);
-  assert.deepEqual(readLesson("", passage), { asks: [] });
+  assert.deepEqual(readReply(lines.join("\n"), passage), read);
+  assert.deepEqual(readReply(JSON.stringify([sound]), passage), read);
+  assert.deepEqual(readReply("", passage), { asks: [] });
   const endless = JSON.stringify({ answer: "25 minutes", questions: Array(100).fill("How long?") });
-  assert.ok(readLesson(endless, passage).asks[0]!.questions.length <= 8);
+  assert.ok(readReply(endless, passage).asks[0]!.questions.length <= 8);
 });
 
 test("a teacher's questions go to the clause or value that holds their answer, and it does not read", async () => {
   const [passage] = passages;
-  const lessons = new Map([
+  const replies = new Map([
     [
       passage!.id,
       {
@@ -151,7 +151,7 @@ test("a teacher's questions go to the clause or value that holds their answer, a
       },
     ],
   ]);
-  const writer = teacherWriter("vicuna", lessons);
+  const writer = teacherWriter("vicuna", replies);
   assert.deepEqual(
     await writer.propose(passages),
     passages.map((one) => (one === passage ? ["25 minutes", "crossing"] : [])),
@@ -173,7 +173,7 @@ test("a teacher's questions go to the clause or value that holds their answer, a
 /** Answers messages about the crossing with what a capable base would: questions for one, answers for the other. */
 function capable(answers: (questions: string) => object[]): Speaker & { asked: string[] } {
   const asked: string[] = [];
-  const lesson = { answer: "25 minutes", questions: ["How long does the crossing take?", "How dear is a goat?"] };
+  const reply = { answer: "25 minutes", questions: ["How long does the crossing take?", "How dear is a goat?"] };
   return {
     ...plainBase,
     asked,
@@ -184,7 +184,7 @@ function capable(answers: (questions: string) => object[]): Speaker & { asked: s
           return answers(message)
             .map((one) => JSON.stringify(one))
             .join("\n");
-        return message.includes("The crossing takes") ? JSON.stringify(lesson) : "";
+        return message.includes("The crossing takes") ? JSON.stringify(reply) : "";
       });
     },
   };

@@ -11,8 +11,8 @@ export function deployButton(view, { model_id, deployment_status }) {
 	return actButton(view, t(isDeployed ? "models.undeploy" : "models.deploy"), act, { isOff: deployment_status.endsWith("ING") });
 }
 
-/** @param {View} view @param {string} model_id @param {string} line */
-export const rollbackButton = (view, model_id, line) =>
-	dangerButton(view, t("model.rollback.act"), t("model.rollback", { line }), t("model.rollback.text"), () =>
-		call("models_rollback", { params: model_id, body: { line } }).then(view.reload),
+/** @param {View} view @param {string} model_id @param {string} channel */
+export const rollbackButton = (view, model_id, channel) =>
+	dangerButton(view, t("model.rollback.act"), t("model.rollback", { channel }), t("model.rollback.text"), () =>
+		call("models_rollback", { params: model_id, body: { channel } }).then(view.reload),
 	);

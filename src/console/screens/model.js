@@ -50,10 +50,10 @@ export async function showModel(view, id) {
 		call("models_promotions", { query: { limit: 100 } }),
 		orNull(callIfMay("models_confidence", { params }), 404),
 	]);
-	const lines = promotions.promoted.filter(({ model_id }) => model_id === aligned.model_id);
+	const channels = promotions.promoted.filter(({ model_id }) => model_id === aligned.model_id);
 	const [about, promotion, evaluations] = await Promise.all([
 		factsOf(aligned),
-		promotionOf(view, aligned, promotions, lines),
+		promotionOf(view, aligned, promotions, channels),
 		evaluationsOf(aligned),
 	]);
 	const downloads = /** @type {const} */ (["gguf", "peft"]).map((format) =>
@@ -66,9 +66,9 @@ export async function showModel(view, id) {
 	);
 	fill(
 		place,
-		headOf(view, aligned, lines.length > 0),
+		headOf(view, aligned, channels.length > 0),
 		aligned.error !== null && notice("bad", aligned.error),
-		section(t("field.about"), about, keepsFrom(aligned, lines.length > 0) && h("p.small", t("model.delete.off"))),
+		section(t("field.about"), about, keepsFrom(aligned, channels.length > 0) && h("p.small", t("model.delete.off"))),
 		promotion,
 		evaluations,
 		confidence && confidenceOf(confidence, signal),
@@ -134,13 +134,13 @@ async function factsOf(one) {
 	]);
 }
 
-/** @param {View} view @param {Aligned} model @param {Replies["models_promotions"]} promotions @param {{ line: string }[]} lines */
-async function promotionOf(view, model, promotions, lines) {
+/** @param {View} view @param {Aligned} model @param {Replies["models_promotions"]} promotions @param {{ channel: string }[]} channels */
+async function promotionOf(view, model, promotions, channels) {
 	const refused = h("div", { "aria-live": "polite" });
 	const params = model.model_id;
 	const promote = form(
 		[
-			{ name: "line", label: t("models.channel"), value: lines[0]?.line ?? model.model_name, hint: t("model.channel.hint") },
+			{ name: "channel", label: t("models.channel"), value: channels[0]?.channel ?? model.model_name, hint: t("model.channel.hint") },
 			{ name: "reason", label: t("model.reason"), hint: t("model.reason.hint") },
 		],
 		{
@@ -149,7 +149,7 @@ async function promotionOf(view, model, promotions, lines) {
 				fill(refused);
 				try {
 					const made = await call("models_promote", { params, body });
-					announce(t("model.promoted", { line: made.line }));
+					announce(t("model.promoted", { channel: made.channel }));
 					await view.reload();
 				} catch (error) {
 					if (!(error instanceof ApiError) || error.code !== "promotion_refused") throw error;
@@ -158,7 +158,7 @@ async function promotionOf(view, model, promotions, lines) {
 			},
 		},
 	);
-	const here = lines.map(({ line }) => [t("model.promoted", { line }), " ", rollbackButton(view, model.model_id, line)]);
+	const here = channels.map(({ channel }) => [t("model.promoted", { channel }), " ", rollbackButton(view, model.model_id, channel)]);
 	const history = promotions.promotions.filter((one) => one.model_id === model.model_id || one.replaced_model_id === model.model_id);
 	return section(
 		t("model.promotion"),
@@ -206,7 +206,7 @@ async function historyOf(history) {
 		[
 			[t("field.at"), (one) => when(one.at), "when"],
 			[t("field.act"), (one) => word("act", one.act)],
-			[t("models.channel"), (one) => one.line],
+			[t("models.channel"), (one) => one.channel],
 			[t("model.replaced"), (one) => linkAs(one.replaced_model_id, names.get(one.replaced_model_id ?? ""))],
 			[t("model.reason"), (one) => one.reason],
 		],

@@ -51,13 +51,13 @@ async function alignedOf(view, bases) {
 		[
 			[t("field.name"), (one) => link(`#/models/${one.model_id}`, one.model_name)],
 			[t("field.status"), (one) => statusBadge(one.deployment_status)],
-			[t("models.channel"), (one) => one.lines.join(", ") || t("models.nochannel")],
+			[t("models.channel"), (one) => one.channels.join(", ") || t("models.nochannel")],
 			[t("field.base"), (one) => one.base_model_name],
 			[t("field.created"), (one) => when(one.created_at), "when"],
 			[
 				t("field.acts"),
 				(one) => {
-					const rollbacks = one.lines.map((/** @type {string} */ line) => rollbackButton(view, one.model_id, line));
+					const rollbacks = one.channels.map((/** @type {string} */ channel) => rollbackButton(view, one.model_id, channel));
 					return h("span.actions.small-buttons", deployButton(view, one), rollbacks);
 				},
 			],
@@ -68,9 +68,9 @@ async function alignedOf(view, bases) {
 				orNull(call("models_aligned", { query }), 404),
 				call("models_promotions", { query: { limit: 1 } }),
 			]);
-			const linesOf = (/** @type {string} */ id) => promoted.filter(({ model_id }) => model_id === id).map(({ line }) => line);
+			const channelsOf = (/** @type {string} */ id) => promoted.filter(({ model_id }) => model_id === id).map(({ channel }) => channel);
 			const rows = reply?.domain_aligned_models ?? [];
-			return { rows: rows.map((one) => ({ ...one, lines: linesOf(one.model_id) })), total: reply?.total };
+			return { rows: rows.map((one) => ({ ...one, channels: channelsOf(one.model_id) })), total: reply?.total };
 		},
 		{ isLive: ({ deployment_status }) => deployment_status.endsWith("ING") },
 	);

@@ -159,7 +159,7 @@ async function answerIn(side, body, signal) {
 			}
 		}
 		mark(text, pieces, answer.confidence ?? null);
-		append(below, scoreOf(answer, performance.now() - started), answer.confidence && (await supportOf(answer.confidence)));
+		append(below, scoreOf(answer, performance.now() - started), answer.confidence && (await groundingOf(answer.confidence)));
 	} catch (error) {
 		if (signal.aborted) append(below, smallPrint(t("playground.stopped")));
 		else append(below, failure(error));
@@ -224,22 +224,22 @@ function scoreOf({ confidence_score, confidence, usage }, ms) {
 
 /** What speaks for or against an answer, in words. @param {Confidence} confidence */
 function reasonsOf({ drift, calibrated, reason, n, least_certain: least, sources }) {
-	const best = sources?.[0]?.support;
+	const best = sources?.[0]?.grounding;
 	return [
 		least && t("playground.least", { word: least.text, share: percent(least.probability) }),
 		drift.p_value === null
 			? t("playground.nodrift", { why: drift.reason ?? "" })
 			: t("playground.drift", { share: percent(drift.p_value) }),
-		sources !== null && (best === undefined ? t("playground.unsupported") : t("playground.supported", { share: percent(best) })),
+		sources !== null && (best === undefined ? t("playground.ungrounded") : t("playground.grounded", { share: percent(best) })),
 		calibrated ? t("confidence.calibrated", { n }) : `${t("confidence.uncalibrated")} ${reason ?? ""}`,
 	].filter(Boolean);
 }
 
 /** The passages that support an answer. @param {Confidence} confidence */
-async function supportOf({ sources }) {
+async function groundingOf({ sources }) {
 	if (!sources?.length || !may("documents_get")) return null;
 	const items = await Promise.all(
-		sources.map(async ({ document_id, start, end, support, deleted }) => {
+		sources.map(async ({ document_id, start, end, grounding, deleted }) => {
 			const params = document_id;
 			const known = deleted
 				? null
@@ -248,7 +248,7 @@ async function supportOf({ sources }) {
 			const [{ name }, text] = known;
 			return [
 				link(`#/documents/${document_id}`, name),
-				h("span.small", ` · ${t("playground.support", { share: percent(support) })}`),
+				h("span.small", ` · ${t("playground.grounding", { share: percent(grounding) })}`),
 				h("blockquote", text.slice(start, end)),
 			];
 		}),

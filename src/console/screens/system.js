@@ -180,9 +180,9 @@ async function stateOf(health, ready, memory, samples) {
 	const slotsOf = (/** @type {string} */ name, /** @type {Sample} */ { labels }) => number(one(name, labels)?.value ?? 0);
 	const bytesOf = (/** @type {string} */ name) => bytes(one(name)?.value ?? 0);
 	const jobs = all("plumbline_jobs").filter(({ value }) => value > 0);
-	const seats = all("plumbline_seats");
+	const slots = all("plumbline_slots");
 	const lowest = one("plumbline_disk_low_bytes")?.value ?? 0;
-	const bases = await namesOf(seats.map(({ labels }) => labels.base ?? ""));
+	const bases = await namesOf(slots.map(({ labels }) => labels.base ?? ""));
 	return [
 		health.degraded.map((text) => notice("bad", text)),
 		ready === null && notice("warn", t("system.notready")),
@@ -205,18 +205,18 @@ async function stateOf(health, ready, memory, samples) {
 			),
 			memory && section(t("system.memory"), await memoryOf(memory)),
 		),
-		seats.length > 0 &&
+		slots.length > 0 &&
 			section(
-				t("system.seats"),
+				t("system.pools"),
 				table(
-					t("system.seats"),
+					t("system.pools"),
 					[
 						[t("field.base"), ({ labels: { base = "" } }) => linkAs(base, bases.get(base))],
-						[t("system.slots"), (seat) => seat.value],
-						[t("system.busy"), (seat) => slotsOf("plumbline_seats_busy", seat), "numeric"],
-						[t("system.waiting"), (seat) => slotsOf("plumbline_requests_waiting", seat), "numeric"],
+						[t("system.slots"), (slot) => slot.value],
+						[t("system.busy"), (slot) => slotsOf("plumbline_slots_busy", slot), "numeric"],
+						[t("system.waiting"), (slot) => slotsOf("plumbline_requests_waiting", slot), "numeric"],
 					],
-					seats,
+					slots,
 				),
 			),
 		jobs.length > 0 &&

@@ -111,7 +111,12 @@ export async function begin(
  * Asks the teacher before the run starts, because a run opens no connections of its own. Passages that an earlier
  * attempt asked about are not asked again.
  */
-export async function beTaught(parts: AttemptParts, attempt: Attempt, by: Teacher, signal: AbortSignal): Promise<void> {
+export async function consultTeacher(
+  parts: AttemptParts,
+  attempt: Attempt,
+  by: Teacher,
+  signal: AbortSignal,
+): Promise<void> {
   const { folder, row } = attempt;
   const request = await readRequest(folder);
   const { documents } = await readSnapshot(folder, request);
@@ -131,7 +136,7 @@ export async function beTaught(parts: AttemptParts, attempt: Attempt, by: Teache
         phase: "preparing",
         done,
         total,
-        unit: "passages taught",
+        unit: "passages shown to the teacher",
         rate,
         seconds_left: (total - done) / rate,
       };

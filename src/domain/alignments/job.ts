@@ -22,7 +22,7 @@ import type { RunResult } from "../../contract/run-folder.ts";
 import type { Claim } from "../../jobs/queue.ts";
 import type { Worker } from "../../jobs/runner.ts";
 import type { Teacher } from "../../run/folder/teacher.ts";
-import { type Attempt, type AttemptParts, begin, beTaught, follow, trySave } from "./attempt.ts";
+import { type Attempt, type AttemptParts, begin, consultTeacher, follow, trySave } from "./attempt.ts";
 import { carryOutLook, type LookParts } from "./auto/look.ts";
 import { type CompletionParts, complete } from "./completion.ts";
 import { createReservations, type ReservationParts } from "./reservations.ts";
@@ -90,7 +90,8 @@ export function createAlignWorker(parts: AlignParts): AlignWorker {
       const either = AbortSignal.any([signal, cancelled.signal]);
       const attempt = await whenDiskAllows(either, parts.log, () => begin(parts, claim, row, { grant, budget }));
       looks.set(row.id, attempt.looking);
-      if (row.teacher_json !== null) await beTaught(parts, attempt, JSON.parse(row.teacher_json) as Teacher, either);
+      if (row.teacher_json !== null)
+        await consultTeacher(parts, attempt, JSON.parse(row.teacher_json) as Teacher, either);
       cancelled.signal.throwIfAborted();
       await conclude(parts, attempt, isStopping, signal, () => follow(parts, attempt, () => ended.add(row.id)));
     } catch (error) {

@@ -48,7 +48,7 @@ export interface OrderedWork {
   /** The model that writes questions before the run starts; null if only the base and the shipped writer do. */
   teacher: NonNullable<RunRequest["teacher"]> | null;
   /** For an auto-align: what the teacher wrote for the project, so that it is not asked again. */
-  lessons?: Buffer;
+  teacherReplies?: Buffer;
   /** The target of an auto-align; left out for a plain alignment. */
   autoAlign?: OrderedAutoAlign;
 }
@@ -90,7 +90,7 @@ export async function makeRunFolder(runs: string, work: OrderedWork): Promise<vo
       ...(work.teacher && { teacher: work.teacher }),
       ...(work.autoAlign && { auto_align: work.autoAlign }),
     };
-    if (work.lessons) await writeFileDurably(join(temporary, lessonsFile), work.lessons);
+    if (work.teacherReplies) await writeFileDurably(join(temporary, teacherFile), work.teacherReplies);
     await writeJsonDurably(join(temporary, "order.json"), order);
     await syncFolder(join(temporary, "snapshot"));
     await renameDurably(temporary, place);
@@ -156,14 +156,14 @@ async function readOrder(folder: string): Promise<Order> {
 
 const documentFile = (index: number): string => join("snapshot", "documents", `${index}.json`);
 /** The name that run/folder/teacher.ts uses. */
-const lessonsFile = "teacher.jsonl";
+const teacherFile = "teacher.jsonl";
 /** The name that run/auto/reward-models.ts uses. */
 const rewardModelsFile = "reward-models.jsonl";
 
 /** What another run can be made from: this one's inputs, and what its teacher wrote. Throws snapshot_gone. */
 export async function readWholeSnapshot(
   folder: string,
-): Promise<Pick<OrderedWork, "documents" | "originals" | "organisation" | "recipe" | "teacher" | "lessons">> {
+): Promise<Pick<OrderedWork, "documents" | "originals" | "organisation" | "recipe" | "teacher" | "teacherReplies">> {
   const order = await readOrder(folder).catch((error) => {
     throw new Failure("snapshot_gone", "The project's snapshot no longer exists", { cause: error });
   });
@@ -175,14 +175,14 @@ export async function readWholeSnapshot(
     documents.push(JSON.parse(content.toString("utf8")) as SnapshotDocument);
   }
   const originals = order.documents.map(({ original_sha256 }) => original_sha256);
-  const lessons = order.teacher == null ? null : await readIfThere(join(folder, lessonsFile));
+  const teacherReplies = order.teacher == null ? null : await readIfThere(join(folder, teacherFile));
   return {
     documents,
     ...(originals.every((one) => one !== undefined) && { originals }),
     organisation: order.organisation ?? null,
     recipe: order.recipe,
-    teacher: lessons === null ? null : order.teacher!,
-    ...(lessons !== null && { lessons }),
+    teacher: teacherReplies === null ? null : order.teacher!,
+    ...(teacherReplies !== null && { teacherReplies }),
   };
 }
 
@@ -201,7 +201,7 @@ export const isSnapshotWhole = (folder: string, documents: number): boolean =>
 export async function removeSnapshot(folder: string, documentId: string): Promise<void> {
   const { documents } = await readOrder(folder);
   const index = documents.findIndex(({ id }) => id === documentId);
-  const made = ["prepared", "guards", "plan", lessonsFile, rewardModelsFile, "answers.jsonl", "checkpoints"];
+  const made = ["prepared", "guards", "plan", teacherFile, rewardModelsFile, "answers.jsonl", "checkpoints"];
   for (const name of [documentFile(index), ...made]) await rm(join(folder, name), { recursive: true, force: true });
   await syncFolder(folder);
 }

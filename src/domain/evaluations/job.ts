@@ -65,10 +65,10 @@ export interface EvaluateParts {
   /** Name of the inference engine, stored in the settings. */
   engine: string;
   /**
-   * The chance that a question is foreign to the documents, computed as for served answers; null if it is not known.
+   * The chance that a question is out of domain, computed as for served answers; null if it is not known.
    */
   drift: {
-    of(calibration: Calibration, question: string): Promise<{ foreign: number | null }>;
+    of(calibration: Calibration, question: string): Promise<{ outOfDomain: number | null }>;
   };
   /** The benchmark's items, in item order. */
   itemsOf: (benchmarkId: string) => BenchmarkItem[];
@@ -336,10 +336,10 @@ async function confidenceOf({ parts, model }: Work, item: BenchmarkItem, answer:
   if (calibration === null) return null;
   const features = featuresOf(answer);
   if (features === null) return 0;
-  const { foreign } = await parts.drift.of(calibration, item.instruction);
+  const { outOfDomain } = await parts.drift.of(calibration, item.instruction);
   const said = { question: item.instruction, answer: answer.text };
   const voided = servedVoidReason(calibration, model, parts.generator.tokenizer(model.ref.baseId), parts.engine);
-  return scoreConfidence(calibration, featureNames, features, { foreign, said, voided }).score;
+  return scoreConfidence(calibration, featureNames, features, { outOfDomain, said, voided }).score;
 }
 
 /** Invariant 3. Throws conflict if the engine or its template changed after the first answers. */

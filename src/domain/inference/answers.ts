@@ -40,8 +40,8 @@ export interface Confidence extends ConfidenceScore {
 
 /** Receives the tokens of one choice, including forced ones, and scores the answer at its end. */
 export interface Listener {
-  /** The choice has its seat: its prompt is read from now on. */
-  seated?(): void;
+  /** The choice has its slot: its prompt is read from now on. */
+  admitted?(): void;
   add(token: GeneratedToken): void;
   score(finishReason: FinishReason): Promise<Confidence | null>;
 }
@@ -139,8 +139,8 @@ async function run(
   count: (index: number, tokens: number) => void,
 ): Promise<void> {
   const onPrompt = (prompt: readonly PromptToken[]): void => tell({ index, prompt });
-  const onSeat = (): void => listener.seated?.();
-  const asked = { ...request, onSeat, ...(scoresPrompt && { onPrompt }) };
+  const onSlot = (): void => listener.admitted?.();
+  const asked = { ...request, onSlot, ...(scoresPrompt && { onPrompt }) };
   const tokens = request.maxTokens === 0 && !scoresPrompt ? nothing(request) : generator.generate(asked);
   let drawn = 0;
   let held: GeneratedToken[] = [];
@@ -164,7 +164,7 @@ async function run(
   }
 }
 
-/** An answer without tokens needs no seat. */
+/** An answer without tokens needs no slot. */
 // biome-ignore lint/correctness/useYield: the form of a generation that draws nothing
 async function* nothing(request: { prompt: readonly number[] }): AsyncGenerator<GeneratedToken, GenerateEnd, void> {
   return { finishReason: "length", promptTokens: request.prompt.length, cachedTokens: 0, completionTokens: 0 };

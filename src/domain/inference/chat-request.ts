@@ -38,7 +38,7 @@ export interface ChatRequest {
   messages: readonly RequestMessage[];
   messagesAt: Place;
   draw: DrawFields;
-  /** Maximum number of tokens of an answer, reduced to what the seat has left. */
+  /** Maximum number of tokens of an answer, reduced to what the slot has left. */
   maxTokens: number;
   /** Maximum number of prompt tokens, to which the conversation is truncated. */
   truncateTo: number;

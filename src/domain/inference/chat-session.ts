@@ -30,8 +30,8 @@ export async function answerLocally(
   checkAnswerable(request);
   const answers: Answer[] = [];
   const drawn = { ...request, idMark: "chatcmpl" };
-  const session = await openSession(parts, asked, caller, drawn, async (tokenizer, seatContext) => {
-    const planned = await planChat(request, tokenizer, seatContext);
+  const session = await openSession(parts, asked, caller, drawn, async (tokenizer, slotContext) => {
+    const planned = await planChat(request, tokenizer, slotContext);
     answers.push(...planned.answers);
     if (planned.cannotThink) asked.setHeader("x-plumbline-reasoning", "unsupported");
     return planned;
@@ -40,7 +40,7 @@ export async function answerLocally(
   return { head, promptTokens, tokenizer, events: eventsOf(session, answers) };
 }
 
-/** Context size assumed for counting, so that a prompt is counted even if it does not fit a seat. */
+/** Context size assumed for counting, so that a prompt is counted even if it does not fit a slot. */
 const countedContext = 1 << 15;
 
 /** Counts the tokens of a chat's prompt. Generates nothing, and records no usage. */
@@ -97,14 +97,14 @@ interface PlannedChat extends Plan {
   cannotThink: boolean;
 }
 
-async function planChat(request: ChatRequest, tokenizer: Tokenizer, seatContext: number): Promise<PlannedChat> {
+async function planChat(request: ChatRequest, tokenizer: Tokenizer, slotContext: number): Promise<PlannedChat> {
   const { thinking } = request;
   const marks = thoughtMarksOf(tokenizer);
   const wanted = isWanted(thinking);
   if (marks === null && thinking.enabled === true)
     throw invalid(thinking.at, "this model has no reasoning mode; leave the field out, or choose another model");
-  const { tokens, truncated, isOpen } = await promptOf(request, tokenizer, seatContext, marks, wanted);
-  const maxTokens = Math.min(request.maxTokens, seatContext - tokens.length);
+  const { tokens, truncated, isOpen } = await promptOf(request, tokenizer, slotContext, marks, wanted);
+  const maxTokens = Math.min(request.maxTokens, slotContext - tokens.length);
   const { tools, mustCall } = offeredTools(request);
   const format = tools.length > 0 ? callFormatOf(tokenizer) : null;
   const isForced = format !== null && mustCall;
@@ -142,7 +142,7 @@ async function planChat(request: ChatRequest, tokenizer: Tokenizer, seatContext:
 async function promptOf(
   request: ChatRequest,
   tokenizer: Tokenizer,
-  seatContext: number,
+  slotContext: number,
   marks: ThoughtMarks | null,
   wanted: boolean | null,
 ): Promise<{ tokens: number[]; truncated: number; isOpen: boolean }> {
@@ -156,7 +156,7 @@ async function promptOf(
       toolCalls.reduce((all, call) => all + call.arguments.length, sum + content.length),
     JSON.stringify(tools).length,
   );
-  refuseHuge(characters, seatContext);
+  refuseHuge(characters, slotContext);
   let isOpen = false;
   const { tokens, truncated } = await fitConversation(messages, request.truncateTo, tokenizer, async (kept) => {
     if (marks === null) return formatLongChat(tokenizer, kept, { tools });
@@ -164,11 +164,11 @@ async function promptOf(
     isOpen = prompt.isOpen;
     return prompt.tokens;
   });
-  // maxTokens is reduced to what the seat has left, but there must be room for at least one token.
-  if (tokens.length + Math.min(request.maxTokens, 1) > seatContext)
+  // maxTokens is reduced to what the slot has left, but there must be room for at least one token.
+  if (tokens.length + Math.min(request.maxTokens, 1) > slotContext)
     throw new Failure(
       "prompt_too_long",
-      `${tokens.length} prompt tokens leave no room for an answer in the context of ${seatContext} tokens; lower prompt_truncate_len`,
+      `${tokens.length} prompt tokens leave no room for an answer in the context of ${slotContext} tokens; lower prompt_truncate_len`,
     );
   return { tokens, truncated, isOpen };
 }

@@ -82,11 +82,11 @@ export function listenerOf(
             sources: null,
           };
         }
-        const { pValue, reason, foreign } = await measure(question);
+        const { pValue, reason, outOfDomain } = await measure(question);
         const space = await reading;
         const said = { question, answer: text };
         return {
-          ...scoreConfidence(calibration, featureNames, features.values(finishReason), { foreign, said, voided }),
+          ...scoreConfidence(calibration, featureNames, features.values(finishReason), { outOfDomain, said, voided }),
           drift: { p_value: pValue, reason },
           leastCertain: leastCertainSpan(steps, tokenizer, text.length),
           sources: space && namedSources(space, { question, answer: afterThought(text, marks) }, ownerId, hasDocument),

@@ -11,7 +11,7 @@ export interface Drift {
   /** Why it is unknown; null if it is known. */
   reason: string | null;
   /** π, the probability that the question is not about the documents; null if unknown. */
-  foreign: number | null;
+  outOfDomain: number | null;
 }
 
 export interface DriftMeter {
@@ -27,7 +27,7 @@ export interface DriftMeterParts {
   log: Log;
 }
 
-const unknown = (reason: string): Drift => ({ pValue: null, reason, foreign: null });
+const unknown = (reason: string): Drift => ({ pValue: null, reason, outOfDomain: null });
 
 export function createDriftMeter({ generator, encoderOf, lease, log }: DriftMeterParts): DriftMeter {
   return {
@@ -42,8 +42,8 @@ export function createDriftMeter({ generator, encoderOf, lease, log }: DriftMete
           // Only the beginning of a long question is embedded.
           const options = { truncate: true, signal: new AbortController().signal };
           const [embedded] = await generator.embed(encoder, [question], options);
-          const { pValue, foreign } = driftSpace(drift).measure(embedded!.vector);
-          return { pValue, foreign, reason: null };
+          const { pValue, outOfDomain } = driftSpace(drift).measure(embedded!.vector);
+          return { pValue, outOfDomain, reason: null };
         } finally {
           await held.release();
         }

@@ -14,7 +14,7 @@ export const createEmbeddings =
   async ({ body, ...input }, caller) =>
     withModel(parts, input, caller, body.model, ["embedding", "text"], async ({ model, count }) => {
       const texts = inputsOf(body.input);
-      for (const text of texts) if (typeof text === "string") refuseHuge(text.length, parts.generator.seatContext);
+      for (const text of texts) if (typeof text === "string") refuseHuge(text.length, parts.generator.slotContext);
       const embedded = await parts.generator.embed(model.ref, texts, {
         truncate: body.truncate ?? false,
         signal: input.signal,

@@ -66,7 +66,7 @@ export function createInference(parts: InferenceParts): Inference {
       ...createResponses({
         run,
         sql: prepareResponses(parts.store),
-        seatContext: parts.generator.seatContext,
+        slotContext: parts.generator.slotContext,
         hasDocument: parts.hasDocument,
         clock: parts.clock,
         log: parts.log,

@@ -10,10 +10,10 @@ export type PromptField = string | string[] | number[] | number[][];
 export async function promptsOf(
   field: PromptField,
   tokenizer: Tokenizer,
-  room: { maxTokens: number; seatContext: number },
+  room: { maxTokens: number; slotContext: number },
 ): Promise<number[][]> {
   const read = async (prompt: string | number[], loc: (string | number)[]): Promise<number[]> => {
-    const tokens = typeof prompt === "string" ? await fromText(prompt, tokenizer, loc, room.seatContext) : prompt;
+    const tokens = typeof prompt === "string" ? await fromText(prompt, tokenizer, loc, room.slotContext) : prompt;
     refuseTooLong(tokens.length, room);
     return typeof prompt === "string" ? tokens : checked(tokens, tokenizer, loc);
   };
@@ -29,8 +29,8 @@ export async function promptsOf(
 }
 
 /** Refuses input that could never fit before it is read: tokenizing and detokenizing block the main thread. */
-export function refuseHuge(count: number, seatContext: number, what = "characters"): void {
-  const most = Math.max(1 << 18, 16 * seatContext);
+export function refuseHuge(count: number, slotContext: number, what = "characters"): void {
+  const most = Math.max(1 << 18, 16 * slotContext);
   if (count > most)
     throw new Failure("prompt_too_long", `${count} ${what} are too many for one request; the limit is ${most}`);
 }
@@ -39,9 +39,9 @@ async function fromText(
   text: string,
   tokenizer: Tokenizer,
   loc: (string | number)[],
-  seatContext: number,
+  slotContext: number,
 ): Promise<number[]> {
-  refuseHuge(text.length, seatContext);
+  refuseHuge(text.length, slotContext);
   const start = tokenizer.bos !== null && (tokenizer.addBos || text === "") ? [tokenizer.bos] : [];
   const tokens = [...start, ...(await encodeInParts(tokenizer, text, false))];
   if (tokens.length === 0) throw invalid(loc, "is empty, and this model has no start token to use instead");
@@ -55,10 +55,10 @@ function checked(ids: number[], tokenizer: Tokenizer, loc: (string | number)[]):
 }
 
 /** Refuses a prompt that leaves no room for max_tokens: completions truncate neither prompt nor answer. */
-function refuseTooLong(tokens: number, { maxTokens, seatContext }: { maxTokens: number; seatContext: number }): void {
-  if (tokens + maxTokens > seatContext)
+function refuseTooLong(tokens: number, { maxTokens, slotContext }: { maxTokens: number; slotContext: number }): void {
+  if (tokens + maxTokens > slotContext)
     throw new Failure(
       "prompt_too_long",
-      `${tokens} prompt tokens plus max_tokens ${maxTokens} exceed the context of ${seatContext} tokens`,
+      `${tokens} prompt tokens plus max_tokens ${maxTokens} exceed the context of ${slotContext} tokens`,
     );
 }

@@ -98,7 +98,7 @@ async function rank(
 ): Promise<Ranking> {
   return withModel(parts, asked, caller, body.model, ["rerank", "embedding", "text"], async (held) => {
     const texts = documents.map(textOf);
-    for (const text of [body.query, ...texts]) refuseHuge(text.length, parts.generator.seatContext);
+    for (const text of [body.query, ...texts]) refuseHuge(text.length, parts.generator.slotContext);
     const options = { truncate: body.truncate ?? false, signal: asked.signal };
     const method = methods[held.kind];
     const read = await scorers[method](parts, held, body.query, texts, options);
@@ -156,7 +156,7 @@ const byLikelihood: Scorer = async ({ generator }, { model, tokenizer }, query, 
   const rows: { tokens: number[]; promptLength: number; truncated: number }[] = [];
   const giveWay = givingWay();
   for (const [index, text] of texts.entries()) {
-    const made = await promptFor(tokenizer, text, asked.length, generator.seatContext, options.truncate, index);
+    const made = await promptFor(tokenizer, text, asked.length, generator.slotContext, options.truncate, index);
     rows.push({ tokens: [...made.prompt, ...asked], promptLength: made.prompt.length, truncated: made.truncated });
     await giveWay();
     options.signal.throwIfAborted();
@@ -185,7 +185,7 @@ async function promptFor(
   tokenizer: Tokenizer,
   text: string,
   queryTokens: number,
-  seatContext: number,
+  slotContext: number,
   truncate: boolean,
   index: number,
 ): Promise<{ prompt: number[]; truncated: number }> {
@@ -195,13 +195,13 @@ async function promptFor(
     const start = tokenizer.addBos && tokenizer.bos !== null ? [tokenizer.bos] : [];
     return [...start, ...(await encodeInParts(tokenizer, `${content}\nQuestion: `, false))];
   };
-  const room = seatContext - queryTokens;
+  const room = slotContext - queryTokens;
   const prompt = await render(text);
   if (prompt.length <= room) return { prompt, truncated: 0 };
   if (!truncate)
     throw new Failure(
       "prompt_too_long",
-      `documents[${index}] and the query make ${prompt.length + queryTokens} tokens; the limit is ${seatContext}. Set \`truncate\` to cut it`,
+      `documents[${index}] and the query make ${prompt.length + queryTokens} tokens; the limit is ${slotContext}. Set \`truncate\` to cut it`,
     );
   const tokens = await encodeInParts(tokenizer, text, false);
   const kept = tokens.length - (prompt.length - room);
@@ -210,5 +210,5 @@ async function promptFor(
     const cut = await render(tokenizer.decode(tokens.slice(0, most)));
     if (cut.length <= room) return { prompt: cut, truncated: tokens.length - most };
   }
-  throw new Failure("prompt_too_long", `The query alone fills the context of ${seatContext} tokens`);
+  throw new Failure("prompt_too_long", `The query alone fills the context of ${slotContext} tokens`);
 }

@@ -25,8 +25,8 @@ type Response = Reply<Endpoint>;
 export interface ResponseParts {
   run: RunChat;
   sql: ResponseSql;
-  /** Tokens of a seat. */
-  seatContext: number;
+  /** Tokens of a slot. */
+  slotContext: number;
   hasDocument: HasDocument;
   clock: Clock;
   log: Log;
@@ -91,10 +91,10 @@ function before({ sql }: ResponseParts, body: Body, caller: Caller): RequestMess
   });
 }
 
-/** Share of a seat that is reserved for the answer if the prompt is truncated and the request sets no limit. */
+/** Share of a slot that is reserved for the answer if the prompt is truncated and the request sets no limit. */
 const answerShare = 0.25;
 
-function requestOf(body: Body, conversation: RequestMessage[], { seatContext }: ResponseParts): ChatRequest {
+function requestOf(body: Body, conversation: RequestMessage[], { slotContext }: ResponseParts): ChatRequest {
   const { instructions, tool_choice: choice, max_output_tokens: most } = body;
   const format = body.text?.format;
   return {
@@ -109,7 +109,7 @@ function requestOf(body: Body, conversation: RequestMessage[], { seatContext }: 
     maxTokens: most ?? requestDefaults.maxTokens,
     truncateTo:
       body.truncation === "auto"
-        ? Math.max(1, seatContext - (most ?? Math.ceil(answerShare * seatContext)))
+        ? Math.max(1, slotContext - (most ?? Math.ceil(answerShare * slotContext)))
         : requestDefaults.truncateTo,
     tools: (body.tools ?? []).map(({ name, description, parameters, strict }, index) => ({
       name: name!,

@@ -93,7 +93,7 @@ export async function openSession(
   asked: Asked,
   caller: Caller,
   { model: name, draw, idMark }: { model: string | undefined; draw: DrawFields; idMark: string },
-  plan: (tokenizer: Tokenizer, seatContext: number) => Plan | Promise<Plan>,
+  plan: (tokenizer: Tokenizer, slotContext: number) => Plan | Promise<Plan>,
 ): Promise<Session> {
   refuseProvider(asked.headers);
   const { generator, clock } = parts;
@@ -106,7 +106,7 @@ export async function openSession(
     if (kind !== "text")
       throw new Failure("wrong_kind", `The model is for ${kind} and does not generate answers; use another model`);
     const tokenizer = generator.tokenizer(model.ref.baseId);
-    const planned = await plan(tokenizer, generator.seatContext);
+    const planned = await plan(tokenizer, generator.slotContext);
     if (asked.signal.aborted) throw new Failure("cut_off");
     tellTruncation(parts, asked, planned.truncatedTokens);
     const common = commonOf(draw, asked, caller, model, tokenizer);
@@ -154,7 +154,7 @@ export function tellTruncation(
 
 /**
  * Wraps listeners to measure how long the tokens of an answer take, and to trace where its time goes: waiting for its
- * seat, reading the prompt, and drawing tokens.
+ * slot, reading the prompt, and drawing tokens.
  */
 const timed =
   (listen: (question: string) => Listener, arrivedMs: number, { clock, metrics, traces }: SessionParts) =>
@@ -162,19 +162,19 @@ const timed =
     const inner = listen(question);
     const span = traces.current();
     const asked = performance.now();
-    let seated = asked;
+    let admitted = asked;
     let first = asked;
     let firstMs = 0;
     let tokens = 0;
     return {
-      seated() {
-        seated = performance.now();
-        span.record("queue", asked, seated);
+      admitted() {
+        admitted = performance.now();
+        span.record("queue", asked, admitted);
       },
       add(token) {
         if (tokens++ === 0) {
           first = performance.now();
-          span.record("prefill", seated, first);
+          span.record("prefill", admitted, first);
           firstMs = clock.monotonicMs();
           metrics.firstToken((firstMs - arrivedMs) / 1000);
         }

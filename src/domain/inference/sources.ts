@@ -5,7 +5,7 @@ export interface NamedSource {
   document_id: string;
   start: number;
   end: number;
-  support: number;
+  grounding: number;
   deleted: boolean;
 }
 
@@ -22,13 +22,22 @@ export const namedSources = (
     .of(said.question, said.answer)
     .map(({ document, ...place }) => ({ document_id: document, ...place, deleted: !hasDocument(ownerId, document) }));
 
+/** A source as stored; answers stored by older versions call its grounding `support`. */
+export type StoredSource = NamedSource | (Omit<NamedSource, "grounding"> & { support: number });
+
 /**
  * The sources of a stored answer, with `deleted` updated. Null if there are none, as in answers stored by older
  * versions.
  */
 export const namedNow = (
-  sources: readonly NamedSource[] | null | undefined,
+  sources: readonly StoredSource[] | null | undefined,
   ownerId: string,
   hasDocument: HasDocument,
 ): NamedSource[] | null =>
-  sources?.map((source) => ({ ...source, deleted: !hasDocument(ownerId, source.document_id) })) ?? null;
+  sources?.map((source) => ({ ...current(source), deleted: !hasDocument(ownerId, source.document_id) })) ?? null;
+
+function current(source: StoredSource): NamedSource {
+  if ("grounding" in source) return source;
+  const { support, ...rest } = source;
+  return { ...rest, grounding: support };
+}

@@ -68,23 +68,23 @@ export function createTokens(
           eos_token_id: tokenizer.eos,
           add_bos_token: tokenizer.addBos,
           chat_template: tokenizer.chatTemplate,
-          model_max_length: generator.seatContext,
+          model_max_length: generator.slotContext,
           vocab_size: tokenizer.vocabulary,
         };
       }),
 
     "inference.tokenize": async ({ body, ...input }, caller) =>
       reading(input, caller, body.model, async (tokenizer) => {
-        refuseHuge(body.prompt.length, generator.seatContext);
+        refuseHuge(body.prompt.length, generator.slotContext);
         const start =
           body.add_special_tokens !== false && tokenizer.addBos && tokenizer.bos !== null ? [tokenizer.bos] : [];
         const ids = [...start, ...(await encodeInParts(tokenizer, body.prompt, body.parse_special !== false))];
-        return { tokens: ids, count: ids.length, max_model_len: generator.seatContext };
+        return { tokens: ids, count: ids.length, max_model_len: generator.slotContext };
       }),
 
     "inference.detokenize": async ({ body, ...input }, caller) =>
       reading(input, caller, body.model, (tokenizer) => {
-        refuseHuge(body.tokens.length, generator.seatContext, "tokens");
+        refuseHuge(body.tokens.length, generator.slotContext, "tokens");
         const wrong = body.tokens.findIndex((id) => id >= tokenizer.vocabulary);
         if (wrong >= 0)
           throw invalid(["body", "tokens", wrong], `the model's last token id is ${tokenizer.vocabulary - 1}`);

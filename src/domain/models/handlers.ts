@@ -29,8 +29,8 @@ export interface Told {
   usageOf: (modelId: string) => AlignedRecord["usage"];
   /** Folder in which the run that made a model left its adapter for PEFT. */
   peftFolderOf: (alignmentId: string) => string;
-  /** Context tokens of one seat. */
-  seating: { seatContext: number };
+  /** Context tokens of one slot. */
+  slotPool: { slotContext: number };
   /** The inference engine; a calibration made with another one is void. */
   engine: string;
   /** Called after a job was queued. */
@@ -179,7 +179,7 @@ function alignedRecord(row: AlignedRow, calibration: Calibration, sql: ModelsSql
     confidence: { calibrated, reason: voided ?? calibration.reason, n: calibrated ? calibration.statistics.n : 0 },
     downloadable: { gguf: existsSync(row.adapter_path), peft: existsSync(told.peftFolderOf(row.alignment_id)) },
     conversation: {
-      context_tokens: told.seating.seatContext,
+      context_tokens: told.slotPool.slotContext,
       max_tokens: chatBody.properties.max_tokens.default,
       prompt_truncate_len: chatBody.properties.prompt_truncate_len.default,
       temperature: chatBody.properties.temperature.default,

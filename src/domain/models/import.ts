@@ -36,10 +36,10 @@ export type ImportedFile = Omit<BaseRow, "id" | "created_at" | "loads_begun">;
  */
 export type TrialRoom = (bytes: number) => Promise<{ release(): void } | null>;
 
-/** The pool of seats that memory is estimated for. */
-export interface Seating {
-  seats: number;
-  seatContext: number;
+/** The pool of slots that memory is estimated for. */
+export interface SlotPool {
+  slots: number;
+  slotContext: number;
 }
 
 const checkName = compile({ type: "object", properties: { name } } as const);
@@ -47,7 +47,7 @@ const checkName = compile({ type: "object", properties: { name } } as const);
 export async function importFile(
   source: ImportSource,
   folder: string,
-  seating: Seating,
+  slotPool: SlotPool,
   roomFor: TrialRoom,
 ): Promise<ImportedFile> {
   const named = checkName({ ...(source.name === undefined ? {} : { name: source.name }) });
@@ -60,7 +60,7 @@ export async function importFile(
   const staged = temporaryName(join(folder, "import.gguf"));
   try {
     const held = isFolder ? await convert(original, staged) : await stage(original, staged, source.mode);
-    const facts = await probe(held, seating, roomFor);
+    const facts = await probe(held, slotPool, roomFor);
     const sha256 = await sha256OfFile(held);
     const path = held === original ? original : join(folder, contentPaths.base(sha256));
     if (path !== original) await renameDurably(staged, path);
@@ -86,10 +86,10 @@ export async function importFile(
   }
 }
 
-async function probe(path: string, seating: Seating, roomFor: TrialRoom): Promise<ModelFacts> {
+async function probe(path: string, slotPool: SlotPool, roomFor: TrialRoom): Promise<ModelFacts> {
   const room = await roomFor((await stat(path)).size);
   try {
-    return await probeModel(path, { seating, trial: room !== null });
+    return await probeModel(path, { slotPool, trial: room !== null });
   } finally {
     room?.release();
   }

@@ -68,8 +68,8 @@ export function createModels(parts: ModelsParts): Models {
     const files = store.transaction(() => {
       const { deployment_status } = sql.alignedById.get(id)!;
       if (deployment_status !== "UNDEPLOYED") throw new Failure("still_deployed", `The model is ${deployment_status}`);
-      const lines = sql.linesOfModel.all(id).map(({ line }) => line);
-      if (lines.length > 0) throw new Failure("still_promoted", `The model is promoted on ${lines.join(", ")}`);
+      const channels = sql.channelsOfModel.all(id).map(({ channel }) => channel);
+      if (channels.length > 0) throw new Failure("still_promoted", `The model is promoted to ${channels.join(", ")}`);
       const uses = catalog.runs.needing(id);
       if (uses.length > 0) throw new Failure("in_use", `The model is needed by ${uses.slice(0, mostNamed).join(", ")}`);
       sql.removeDeployments.run(id);

@@ -1,7 +1,7 @@
-// Promotions: which model of a line answers to its name.
+// Promotions: which model of a channel answers to its name.
 //
-//   promote   another model replaces the line's, unless it is significantly worse or nothing is proven; a reason overrides this
-//   rollback  one promotion is undone: what it replaced is promoted again, or nothing if it was the line's first
+//   promote   another model replaces the channel's, unless it is significantly worse or nothing is proven; a reason overrides this
+//   rollback  one promotion is undone: what it replaced is promoted again, or nothing if it was the channel's first
 //
 // Invariants:
 //   1. A move writes a history row, the pointer, the audit entry and the deployment that it needs, in one transaction.
@@ -47,8 +47,8 @@ export function createPromotions(parts: PromotionParts): Handlers<typeof promoti
   }
 
   /**
-   * Carries out a move (invariant 1). `pointTo`: the model that the line then names and the promotion that put it there
-   * (null: this one); null leaves the line without a model.
+   * Carries out a move (invariant 1). `pointTo`: the model that the channel then names and the promotion that put it there
+   * (null: this one); null leaves the channel without a model.
    */
   function move(
     caller: Caller,
@@ -56,46 +56,51 @@ export function createPromotions(parts: PromotionParts): Handlers<typeof promoti
     pointTo: { modelId: string; seq: number | null } | null,
   ): PromotionRecord {
     const whole = { ...row, owner_id: caller.userId, key_id: caller.keyId, at: clock.now() };
-    const line = { ownerId: caller.userId, baseId: row.base_model_id, line: row.line };
+    const channel = { ownerId: caller.userId, baseId: row.base_model_id, channel: row.channel };
     store.transaction(() => {
       const { seq } = sql.insertPromotion.get(whole)!;
-      if (pointTo === null) sql.unpoint.run(line);
+      if (pointTo === null) sql.unpoint.run(channel);
       else {
-        sql.point.run({ ...line, modelId: pointTo.modelId, seq: pointTo.seq ?? seq });
+        sql.point.run({ ...channel, modelId: pointTo.modelId, seq: pointTo.seq ?? seq });
         const model = sql.alignedById.get(pointTo.modelId)!;
         if (model.deployment_status !== "DEPLOYED") deployments.deploy(model);
       }
       const { model_id, replaced_model_id, reason, overridden } = row;
-      const detail = { line: row.line, replaced_model_id, reason, overridden: overridden === 1 };
+      const detail = { channel: row.channel, replaced_model_id, reason, overridden: overridden === 1 };
       parts.audit(`model.${row.act}`, model_id ?? replaced_model_id!, detail, caller);
     });
     parts.wake();
-    log("info", `model.${row.act}d`, { line: row.line, modelId: row.model_id, replaced: row.replaced_model_id });
+    log("info", `model.${row.act}d`, { channel: row.channel, modelId: row.model_id, replaced: row.replaced_model_id });
     return toRecord(whole);
   }
 
-  /** Throws if a model has the line's name: the model would answer, and the line could never be reached. */
-  function refuseTaken(caller: Caller, line: string): void {
-    if (catalog.aligned(caller.userId, line) ?? catalog.base(line))
-      throw invalid(["body", "line"], `a model is already named ${line}; give the line another name`);
+  /** Throws if a model has the channel's name: the model would answer, and the channel could never be reached. */
+  function refuseTaken(caller: Caller, channel: string): void {
+    if (catalog.aligned(caller.userId, channel) ?? catalog.base(channel))
+      throw invalid(["body", "channel"], `a model is already named ${channel}; give the channel another name`);
   }
 
-  /** The line on which a model is promoted. Throws several_lines if there are several and none is named. */
-  function lineOf(model: AlignedRow, line: string | undefined): PromotedRow {
-    const lines = sql.linesOfModel.all(model.id).filter((one) => line === undefined || one.line === line);
-    if (lines.length === 0)
-      throw new Failure("conflict", `${model.id} is not promoted${line === undefined ? "" : ` on ${line}`}`);
-    if (lines.length > 1)
-      throw new Failure("several_lines", `${model.id} is promoted on ${lines.map((one) => one.line).join(", ")}`);
-    return lines[0]!;
+  /** The channel to which a model is promoted. Throws several_channels if there are several and none is named. */
+  function channelOf(model: AlignedRow, channel: string | undefined): PromotedRow {
+    const channels = sql.channelsOfModel
+      .all(model.id)
+      .filter((one) => channel === undefined || one.channel === channel);
+    if (channels.length === 0)
+      throw new Failure("conflict", `${model.id} is not promoted${channel === undefined ? "" : ` to ${channel}`}`);
+    if (channels.length > 1)
+      throw new Failure(
+        "several_channels",
+        `${model.id} is promoted to ${channels.map((one) => one.channel).join(", ")}`,
+      );
+    return channels[0]!;
   }
 
   return {
     "models.promote": async ({ params, body }, caller) => {
       const model = alignedOf(caller, params.model_id);
-      const { line = model.name, reason = null, override = reason !== null } = body;
-      refuseTaken(caller, line);
-      const current = sql.promotedOn.get({ ownerId: caller.userId, baseId: model.base_model_id, line });
+      const { channel = model.name, reason = null, override = reason !== null } = body;
+      refuseTaken(caller, channel);
+      const current = sql.promotedOn.get({ ownerId: caller.userId, baseId: model.base_model_id, channel });
       if (current?.model_id === model.id) return toRecord(sql.promotion.get(current.promotion_seq)!);
       const verdict = parts.judgePromotion(caller.userId, model.id, current?.model_id ?? model.base_model_id);
       const against = refusals(verdict);
@@ -107,7 +112,7 @@ export function createPromotions(parts: PromotionParts): Handlers<typeof promoti
         caller,
         {
           base_model_id: model.base_model_id,
-          line,
+          channel,
           act: "promote",
           model_id: model.id,
           replaced_model_id: current?.model_id ?? null,
@@ -122,7 +127,7 @@ export function createPromotions(parts: PromotionParts): Handlers<typeof promoti
 
     "models.rollback": async ({ params, body }, caller) => {
       const model = alignedOf(caller, params.model_id);
-      const current = lineOf(model, body.line);
+      const current = channelOf(model, body.channel);
       const { before_seq } = sql.promotion.get(current.promotion_seq)!;
       const before = before_seq === null ? null : sql.promotion.get(before_seq)!;
       if (before && !sql.alignedById.get(before.model_id!))
@@ -134,7 +139,7 @@ export function createPromotions(parts: PromotionParts): Handlers<typeof promoti
         caller,
         {
           base_model_id: current.base_model_id,
-          line: current.line,
+          channel: current.channel,
           act: "rollback",
           model_id: before?.model_id ?? null,
           replaced_model_id: model.id,
@@ -147,19 +152,19 @@ export function createPromotions(parts: PromotionParts): Handlers<typeof promoti
       );
     },
 
-    "models.promotions": async ({ query: { line = null, limit, offset } }, { userId }) => ({
-      promoted: sql.linesOfOwner
+    "models.promotions": async ({ query: { channel = null, limit, offset } }, { userId }) => ({
+      promoted: sql.channelsOfOwner
         .all(userId)
-        .filter((one) => line === null || one.line === line)
+        .filter((one) => channel === null || one.channel === channel)
         .map(({ promotion_seq: _, ...one }) => one),
-      promotions: sql.promotions.all({ ownerId: userId, line, limit, offset }).map(toRecord),
-      total: sql.countPromotions.get({ ownerId: userId, line })!.n,
+      promotions: sql.promotions.all({ ownerId: userId, channel, limit, offset }).map(toRecord),
+      total: sql.countPromotions.get({ ownerId: userId, channel })!.n,
     }),
   };
 }
 
 const toRecord = (row: Omit<PromotionRow, "seq">): PromotionRecord => ({
-  line: row.line,
+  channel: row.channel,
   base_model_id: row.base_model_id,
   act: row.act,
   model_id: row.model_id,

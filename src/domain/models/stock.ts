@@ -18,7 +18,7 @@ import {
   type ImportedFile,
   type ImportSource,
   importFile,
-  type Seating,
+  type SlotPool,
   type StoredFile,
   storeAdapter,
   storeSources,
@@ -38,7 +38,7 @@ export interface StockParts {
   audit: (act: string, subject: string, detail: Record<string, unknown>, by?: Caller) => void;
   /** Where models with hf:// names are fetched, and how much disk space must stay free. */
   hub: { mirror: string; freeDisk: number };
-  seating: Seating;
+  slotPool: SlotPool;
   /** Keeps account of memory reservations. */
   gpu: Gpu;
   /** Unloads the base that has been idle for longest; false if none is idle. */
@@ -133,7 +133,7 @@ export function createStock(parts: StockParts): Stock {
         .split("/")
         .at(-1)!
         .replace(/\.gguf$/, "");
-      const file = await importFile({ path, mode: "copy", name: title }, folder, parts.seating, trialRoom);
+      const file = await importFile({ path, mode: "copy", name: title }, folder, parts.slotPool, trialRoom);
       return register(file, by, { source, revision });
     } finally {
       await rm(path, { force: true });
@@ -157,7 +157,7 @@ export function createStock(parts: StockParts): Stock {
   }
 
   async function importBase(source: ImportSource): Promise<BaseRow> {
-    if (!isHubName(source.path)) return register(await importFile(source, folder, parts.seating, trialRoom));
+    if (!isHubName(source.path)) return register(await importFile(source, folder, parts.slotPool, trialRoom));
     if (source.name !== undefined || source.sha256 !== undefined || source.mode === "link")
       throw new Failure(
         "bad_request",
@@ -180,7 +180,7 @@ export function createStock(parts: StockParts): Stock {
   return {
     importBase,
     importUpload: async ({ path, name: fileName }, stated, by) =>
-      register(await importFile({ path, fileName, mode: "copy", ...stated }, folder, parts.seating, trialRoom), by),
+      register(await importFile({ path, fileName, mode: "copy", ...stated }, folder, parts.slotPool, trialRoom), by),
     hubBase,
     async importStarter(path) {
       if (sql.countBases.get()!.n > 0 || !existsSync(path)) return null;

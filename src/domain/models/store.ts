@@ -146,7 +146,7 @@ export interface PromotionRow {
   seq: number;
   owner_id: string;
   base_model_id: string;
-  line: string;
+  channel: string;
   act: "promote" | "rollback";
   model_id: string | null;
   replaced_model_id: string | null;
@@ -158,47 +158,49 @@ export interface PromotionRow {
   at: string;
 }
 
-/** The model that a line currently names. */
+/** The model that a channel currently names. */
 export interface PromotedRow {
   base_model_id: string;
-  line: string;
+  channel: string;
   model_id: string;
   promotion_seq: number;
 }
 
-interface Line {
+interface Channel {
   ownerId: string;
   baseId: string;
-  line: string;
+  channel: string;
 }
 
 function preparePromotions(store: Store) {
-  const onLine = "owner_id = :ownerId AND base_model_id = :baseId AND line = :line";
-  const promoted = "SELECT base_model_id, line, model_id, promotion_seq FROM promoted";
+  const onChannel = "owner_id = :ownerId AND base_model_id = :baseId AND channel = :channel";
+  const promoted = "SELECT base_model_id, channel, model_id, promotion_seq FROM promoted";
   return {
-    promotedOn: store.prepare<Line, PromotedRow>(`${promoted} WHERE ${onLine}`),
-    linesOfModel: store.prepare<[string], PromotedRow>(`${promoted} WHERE model_id = ? ORDER BY line`),
-    linesOfOwner: store.prepare<[string], PromotedRow>(`${promoted} WHERE owner_id = ? ORDER BY line, base_model_id`),
+    promotedOn: store.prepare<Channel, PromotedRow>(`${promoted} WHERE ${onChannel}`),
+    channelsOfModel: store.prepare<[string], PromotedRow>(`${promoted} WHERE model_id = ? ORDER BY channel`),
+    channelsOfOwner: store.prepare<[string], PromotedRow>(
+      `${promoted} WHERE owner_id = ? ORDER BY channel, base_model_id`,
+    ),
     insertPromotion: store.prepare<Omit<PromotionRow, "seq">, { seq: number }>(
-      `INSERT INTO promotion(owner_id, base_model_id, line, act, model_id, replaced_model_id, before_seq, overridden, reason,
+      `INSERT INTO promotion(owner_id, base_model_id, channel, act, model_id, replaced_model_id, before_seq, overridden, reason,
        verdict_json, key_id, at)
-       VALUES(:owner_id, :base_model_id, :line, :act, :model_id, :replaced_model_id, :before_seq, :overridden, :reason,
+       VALUES(:owner_id, :base_model_id, :channel, :act, :model_id, :replaced_model_id, :before_seq, :overridden, :reason,
        :verdict_json, :key_id, :at) RETURNING seq`,
     ),
     promotion: store.prepare<[number], PromotionRow>("SELECT * FROM promotion WHERE seq = ?"),
-    promotions: store.prepare<{ ownerId: string; line: string | null; limit: number; offset: number }, PromotionRow>(
-      `SELECT * FROM promotion WHERE owner_id = :ownerId AND (:line IS NULL OR line = :line)
+    promotions: store.prepare<{ ownerId: string; channel: string | null; limit: number; offset: number }, PromotionRow>(
+      `SELECT * FROM promotion WHERE owner_id = :ownerId AND (:channel IS NULL OR channel = :channel)
        ORDER BY seq DESC LIMIT :limit OFFSET :offset`,
     ),
-    countPromotions: store.prepare<{ ownerId: string; line: string | null }, { n: number }>(
-      "SELECT count(*) AS n FROM promotion WHERE owner_id = :ownerId AND (:line IS NULL OR line = :line)",
+    countPromotions: store.prepare<{ ownerId: string; channel: string | null }, { n: number }>(
+      "SELECT count(*) AS n FROM promotion WHERE owner_id = :ownerId AND (:channel IS NULL OR channel = :channel)",
     ),
-    point: store.prepare<Line & { modelId: string; seq: number }>(
-      `INSERT INTO promoted(owner_id, base_model_id, line, model_id, promotion_seq)
-       VALUES(:ownerId, :baseId, :line, :modelId, :seq)
-       ON CONFLICT(owner_id, base_model_id, line) DO UPDATE SET model_id = :modelId, promotion_seq = :seq`,
+    point: store.prepare<Channel & { modelId: string; seq: number }>(
+      `INSERT INTO promoted(owner_id, base_model_id, channel, model_id, promotion_seq)
+       VALUES(:ownerId, :baseId, :channel, :modelId, :seq)
+       ON CONFLICT(owner_id, base_model_id, channel) DO UPDATE SET model_id = :modelId, promotion_seq = :seq`,
     ),
-    unpoint: store.prepare<Line>(`DELETE FROM promoted WHERE ${onLine}`),
+    unpoint: store.prepare<Channel>(`DELETE FROM promoted WHERE ${onChannel}`),
   };
 }
 

@@ -155,8 +155,8 @@ export function shapeOf(header: GgufHeader): ModelShape {
 }
 
 /** Bytes of a context: keys and values in 16 bits, and the buffers of one decode of `batch` tokens. */
-export function contextBytes(shape: ModelShape, use: { seats: number; seatContext: number; batch: number }): number {
-  const cells = use.seats * use.seatContext;
+export function contextBytes(shape: ModelShape, use: { slots: number; slotContext: number; batch: number }): number {
+  const cells = use.slots * use.slotContext;
   const keysAndValues = shape.layers * shape.kvHeads * shape.headSize * 2 * 2 * cells;
   const compute = use.batch * 4 * (shape.vocabulary + 4 * shape.feedForward + 8 * shape.embedding);
   return keysAndValues + compute;
@@ -164,8 +164,8 @@ export function contextBytes(shape: ModelShape, use: { seats: number; seatContex
 
 /** Bytes of a context that reads one text for its vector. The library also keeps the logits of all tokens of a decode. */
 export const embeddingBytes = (shape: ModelShape, use: { tokens: number; batch: number }): number =>
-  contextBytes(shape, { seats: 1, seatContext: use.tokens, batch: use.batch }) + 4 * use.batch * shape.vocabulary;
+  contextBytes(shape, { slots: 1, slotContext: use.tokens, batch: use.batch }) + 4 * use.batch * shape.vocabulary;
 
-/** Bytes of a base with its pool of seats. */
-export const baseBytes = (shape: ModelShape, use: { seats: number; seatContext: number; batch: number }): number =>
+/** Bytes of a base with its pool of slots. */
+export const baseBytes = (shape: ModelShape, use: { slots: number; slotContext: number; batch: number }): number =>
   shape.weightBytes + contextBytes(shape, use);

@@ -18,16 +18,16 @@ export interface ModelFacts extends Omit<ModelShape, "weightBytes"> {
   tied: boolean;
   /** Bytes of the file. */
   bytes: number;
-  /** Memory that serving it needs, estimated for the given pool of seats. */
+  /** Memory that serving it needs, estimated for the given pool of slots. */
   memoryBytes: number;
   /** null when it can be aligned, else why not. */
   reason: string | null;
 }
 
-/** The pool of seats if the caller gives none: the settings' defaults. */
-export const defaultSeating = {
-  seats: settings.seats.parse(settings.seats.default),
-  seatContext: settings.seatContext.parse(settings.seatContext.default),
+/** The pool of slots if the caller gives none: the settings' defaults. */
+export const defaultSlotPool = {
+  slots: settings.slots.parse(settings.slots.default),
+  slotContext: settings.slotContext.parse(settings.slotContext.default),
 };
 
 /** llama.cpp's numbers for file types. */
@@ -81,12 +81,12 @@ const numberOf = (header: GgufHeader, key: string): number => {
 export function factsOf(
   header: GgufHeader,
   templateProblem: string | null,
-  seating: { seats: number; seatContext: number },
+  slotPool: { slots: number; slotContext: number },
 ): ModelFacts {
   const architecture = textOf(header, "general.architecture") ?? "unknown";
   const { weightBytes, ...shape } = shapeOf(header);
   const contextLength = numberOf(header, `${architecture}.context_length`);
-  const seatContext = Math.min(seating.seatContext, contextLength || seating.seatContext);
+  const slotContext = Math.min(slotPool.slotContext, contextLength || slotPool.slotContext);
   const { kind } = poolingOf(header);
   return {
     ...shape,
@@ -101,8 +101,8 @@ export function factsOf(
     bytes: header.fileBytes,
     memoryBytes:
       kind === "text"
-        ? baseBytes({ weightBytes, ...shape }, { seats: seating.seats, seatContext, batch: 512 })
-        : weightBytes + embeddingBytes({ weightBytes, ...shape }, { tokens: seatContext, batch: seatContext }),
+        ? baseBytes({ weightBytes, ...shape }, { slots: slotPool.slots, slotContext, batch: 512 })
+        : weightBytes + embeddingBytes({ weightBytes, ...shape }, { tokens: slotContext, batch: slotContext }),
     reason:
       kind === "text"
         ? (reasonNotToTrain(header, shape) ?? templateProblem)

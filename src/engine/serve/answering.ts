@@ -75,7 +75,7 @@ export function createJob(
   };
 }
 
-/** Takes the next token of a job, from the logits of its row. `room`: whether the seat can hold another token. */
+/** Takes the next token of a job, from the logits of its row. `room`: whether the slot can hold another token. */
 export async function takeToken(
   job: Job,
   row: number,

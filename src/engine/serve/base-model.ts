@@ -1,4 +1,4 @@
-// Opens one base: its weights, its pool of seats, its adapters and, while in use, the evaluation lane. Memory is reserved
+// Opens one base: its weights, its pool of slots, its adapters and, while in use, the evaluation lane. Memory is reserved
 // before the library allocates it, and every load is logged beforehand, so that after an abort the log says what was being
 // loaded.
 import { stat } from "node:fs/promises";
@@ -30,18 +30,18 @@ import {
 } from "./binding.ts";
 import type { EmbeddingLane } from "./embedding.ts";
 import { FixedLane } from "./fixed-lane.ts";
-import { ParkedPrompts } from "./parked.ts";
+import { OffloadedPrompts } from "./offloaded.ts";
 import { ThreadChoice } from "./thread-choice.ts";
 import { Turns } from "./turns.ts";
 
-/** Rows of the evaluation lane, or the number of seats where that is less. */
+/** Rows of the evaluation lane, or the number of slots where that is less. */
 export const evaluationWidth = 8;
 const batchTokens = 512;
 /** Tokens a step may read of each prompt while others answer. A CPU reads some 500 a second (135M), a GPU many thousands. */
 const prefillTokens = { cpu: 64, gpu: 512 };
 
 export interface GeneratorOptions {
-  config: Pick<Config, "threads" | "seats" | "seatContext" | "queueLimit">;
+  config: Pick<Config, "threads" | "slots" | "slotContext" | "queueLimit">;
   log: Log;
   gpu: Gpu;
   /**
@@ -89,9 +89,9 @@ export async function openBase(model: ModelRef, options: GeneratorOptions): Prom
   const header = await headerOf(model.basePath);
   const shape = shapeOf(header);
   const trainContext = header.values.get(`${String(header.values.get("general.architecture"))}.context_length`);
-  const context = Math.min(config.seatContext, typeof trainContext === "number" ? trainContext : config.seatContext);
+  const context = Math.min(config.slotContext, typeof trainContext === "number" ? trainContext : config.slotContext);
   const pooling = poolingOf(header);
-  const use = { seats: config.seats, seatContext: context, batch: batchTokens };
+  const use = { slots: config.slots, slotContext: context, batch: batchTokens };
   const native = await openNative(log);
   const answers = pooling.kind === "text";
   const short = Math.min(shortText, context);
@@ -110,7 +110,7 @@ export async function openBase(model: ModelRef, options: GeneratorOptions): Prom
     };
     const pool = answers ? await openPool(opened, context, config).catch(orClose) : null;
     // Kept open, because opening it takes a tenth of the time that it takes to read a question of a few words.
-    const forShort = { seatContext: short, batch: short, threads: config.threads };
+    const forShort = { slotContext: short, batch: short, threads: config.threads };
     const shortTexts = answers ? null : await opened.openEmbeddingContext(forShort).catch(orClose);
     const turns = new Turns();
     const batcher =
@@ -119,10 +119,11 @@ export async function openBase(model: ModelRef, options: GeneratorOptions): Prom
         context: pool,
         tokenizer: opened.tokenizer,
         openGrammar: opened.openGrammar,
-        parked: native.gpu === false ? parkedPrompts(pool, model.baseId, contextBytes(shape, use), options) : null,
+        offloaded:
+          native.gpu === false ? offloadedPrompts(pool, model.baseId, contextBytes(shape, use), options) : null,
         turns,
-        seats: config.seats,
-        seatContext: context,
+        slots: config.slots,
+        slotContext: context,
         batch: batchTokens,
         prefill: native.gpu === false ? prefillTokens.cpu : prefillTokens.gpu,
         queueLimit: config.queueLimit,
@@ -134,7 +135,7 @@ export async function openBase(model: ModelRef, options: GeneratorOptions): Prom
       context,
       parameters: opened.parameters,
       bytes: opened.bytes + (pool?.memoryBytes ?? 0),
-      seats: pool ? config.seats : 0,
+      slots: pool ? config.slots : 0,
     };
     log("info", "base_loaded", { baseId: model.baseId, ...info, gpu: native.gpu });
     const close = async (): Promise<void> => {
@@ -155,16 +156,16 @@ export async function openBase(model: ModelRef, options: GeneratorOptions): Prom
 }
 
 /**
- * Takes at most as many bytes as the pool of seats. Unused with a GPU, which reads a prompt again faster than it is copied.
+ * Takes at most as many bytes as the pool of slots. Unused with a GPU, which reads a prompt again faster than it is copied.
  */
-function parkedPrompts(
+function offloadedPrompts(
   context: NativeContext,
   baseId: string,
   bytes: number,
   { gpu, log }: GeneratorOptions,
-): ParkedPrompts {
+): OffloadedPrompts {
   const lend = (size: number, giveBack: () => void) => gpu.lend(`prompts:${baseId}`, size, giveBack);
-  return new ParkedPrompts({ context, bytes, lend, log });
+  return new OffloadedPrompts({ context, bytes, lend, log });
 }
 
 /** Threads that no run holds: at least one, at most `config.threads`. */
@@ -173,10 +174,10 @@ const threadsFree = ({ config, gpu }: GeneratorOptions): number =>
 
 function openPool(
   model: NativeModel,
-  seatContext: number,
-  { seats, threads }: GeneratorOptions["config"],
+  slotContext: number,
+  { slots, threads }: GeneratorOptions["config"],
 ): Promise<NativeContext> {
-  return model.openContext({ sequences: seats, seatContext, batch: batchTokens, threads });
+  return model.openContext({ sequences: slots, slotContext, batch: batchTokens, threads });
 }
 
 export async function openAdapter(base: Base, model: ModelRef, log: Log): Promise<NativeAdapter | null> {
@@ -197,7 +198,7 @@ async function headerOf(path: string): Promise<ReturnType<typeof readGgufHeader>
   return readGgufHeader(path);
 }
 
-/** Runs `work` with an evaluation lane. Its context exists only while in use: it can be as large as the pool of seats. */
+/** Runs `work` with an evaluation lane. Its context exists only while in use: it can be as large as the pool of slots. */
 export async function withLane<T>(
   baseId: string,
   base: Base,
@@ -205,7 +206,7 @@ export async function withLane<T>(
   options: GeneratorOptions,
   work: (lane: FixedLane) => Promise<T>,
 ): Promise<T> {
-  const use = { seats: width, seatContext: base.context, batch: batchTokens };
+  const use = { slots: width, slotContext: base.context, batch: batchTokens };
   const native = await openNative(options.log);
   const bytes = contextBytes(base.shape, use);
   const grant = reserve(options.gpu, `evaluation:${baseId}`, bytes, native);
@@ -213,7 +214,7 @@ export async function withLane<T>(
     const context = await base.turns.run(() =>
       base.model.openContext({
         sequences: width,
-        seatContext: base.context,
+        slotContext: base.context,
         batch: batchTokens,
         threads: options.config.threads,
       }),
@@ -223,7 +224,7 @@ export async function withLane<T>(
       tokenizer: base.model.tokenizer,
       turns: base.turns,
       width,
-      seatContext: base.context,
+      slotContext: base.context,
       batch: batchTokens,
       threads: options.config.threads,
       threadChoice: base.threadChoice,
@@ -259,7 +260,7 @@ export function embeddingLane(baseId: string, base: Base, options: GeneratorOpti
       const grant = reserve(options.gpu, `embedding:${baseId}`, bytes, native);
       try {
         const threads = options.config.threads;
-        const context = await turns.run(() => model.openEmbeddingContext({ seatContext: tokens, batch, threads }));
+        const context = await turns.run(() => model.openEmbeddingContext({ slotContext: tokens, batch, threads }));
         try {
           return await work(context);
         } finally {

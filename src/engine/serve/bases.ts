@@ -28,7 +28,7 @@ interface Entry {
   closing: Promise<void> | null;
 }
 
-interface Slot {
+interface Resident {
   ready: Promise<Base>;
   /** Set once `ready` has resolved. */
   base: Base | null;
@@ -79,20 +79,20 @@ export async function openTokenizer(
 
 export function createGenerator(options: GeneratorOptions): Generator {
   const { config, log } = options;
-  const slots = new Map<string, Slot>();
-  const width = Math.min(evaluationWidth, config.seats);
+  const residents = new Map<string, Resident>();
+  const width = Math.min(evaluationWidth, config.slots);
 
   /** The base and adapter of a request. Throws not_loaded. */
-  const loaded = (model: ModelRef): { slot: Slot; base: Base; entry: Entry } => {
-    const slot = slots.get(model.baseId);
-    const entry = slot?.entries.get(keyOf(model));
-    if (!slot?.base || !entry || entry.closing !== null)
+  const loaded = (model: ModelRef): { resident: Resident; base: Base; entry: Entry } => {
+    const resident = residents.get(model.baseId);
+    const entry = resident?.entries.get(keyOf(model));
+    if (!resident?.base || !entry || entry.closing !== null)
       throw new Failure("not_loaded", `The model ${nameOf(model)} is not loaded`);
-    return { slot, base: slot.base, entry };
+    return { resident, base: resident.base, entry };
   };
 
-  const openSlot = (model: ModelRef): Slot => {
-    const slot: Slot = {
+  const openResident = (model: ModelRef): Resident => {
+    const resident: Resident = {
       ready: openBase(model, options),
       base: null,
       entries: new Map(),
@@ -100,79 +100,83 @@ export function createGenerator(options: GeneratorOptions): Generator {
       lane: new Lane(),
       embeddings: new Lane(),
     };
-    slots.set(model.baseId, slot);
-    slot.ready.then(
+    residents.set(model.baseId, resident);
+    resident.ready.then(
       (base) => {
-        slot.base = base;
+        resident.base = base;
       },
       () => {
         // Callers that await `ready` get the error.
-        if (slots.get(model.baseId) === slot) slots.delete(model.baseId);
+        if (residents.get(model.baseId) === resident) residents.delete(model.baseId);
       },
     );
-    return slot;
+    return resident;
   };
 
-  const openEntry = (slot: Slot, model: ModelRef): Entry => {
-    const entry: Entry = { users: 0, ready: slot.ready.then((base) => openAdapter(base, model, log)), closing: null };
-    slot.entries.set(keyOf(model), entry);
+  const openEntry = (resident: Resident, model: ModelRef): Entry => {
+    const entry: Entry = {
+      users: 0,
+      ready: resident.ready.then((base) => openAdapter(base, model, log)),
+      closing: null,
+    };
+    resident.entries.set(keyOf(model), entry);
     return entry;
   };
 
-  const closeIfUnused = async (baseId: string, slot: Slot): Promise<void> => {
-    if (slot.entries.size > 0 || slots.get(baseId) !== slot || slot.base === null) return;
-    const { base } = slot;
-    slot.closing = (async () => {
-      await Promise.all([slot.lane.quiet(), slot.embeddings.quiet()]);
+  const closeIfUnused = async (baseId: string, resident: Resident): Promise<void> => {
+    if (resident.entries.size > 0 || residents.get(baseId) !== resident || resident.base === null) return;
+    const { base } = resident;
+    resident.closing = (async () => {
+      await Promise.all([resident.lane.quiet(), resident.embeddings.quiet()]);
       await base.close();
-      slots.delete(baseId);
+      residents.delete(baseId);
       log("info", "base_unloaded", { baseId });
     })();
-    await slot.closing;
+    await resident.closing;
   };
 
-  const drop = async (model: ModelRef, slot: Slot, entry: Entry): Promise<void> => {
+  const drop = async (model: ModelRef, resident: Resident, entry: Entry): Promise<void> => {
     const key = keyOf(model);
-    const { base } = slot;
+    const { base } = resident;
     const adapter = await entry.ready;
     if (base !== null) {
       await base.batcher?.drain(key);
-      await Promise.all([slot.lane.quiet(key), slot.embeddings.quiet(key)]);
+      await Promise.all([resident.lane.quiet(key), resident.embeddings.quiet(key)]);
       await base.turns.run(() => base.batcher?.forget(key));
     }
     await adapter?.dispose();
-    slot.entries.delete(key);
-    await closeIfUnused(model.baseId, slot);
+    resident.entries.delete(key);
+    await closeIfUnused(model.baseId, resident);
   };
 
   const load = async (model: ModelRef): Promise<LoadedInfo> => {
     for (;;) {
-      const slot = slots.get(model.baseId);
-      const closing = slot?.closing ?? slot?.entries.get(keyOf(model))?.closing;
+      const resident = residents.get(model.baseId);
+      const closing = resident?.closing ?? resident?.entries.get(keyOf(model))?.closing;
       if (!closing) break;
       await closing;
     }
-    const slot = slots.get(model.baseId) ?? openSlot(model);
-    const entry = slot.entries.get(keyOf(model)) ?? openEntry(slot, model);
+    const resident = residents.get(model.baseId) ?? openResident(model);
+    const entry = resident.entries.get(keyOf(model)) ?? openEntry(resident, model);
     entry.users++;
     try {
       await entry.ready;
-      return (await slot.ready).info;
+      return (await resident.ready).info;
     } catch (error) {
       entry.users--;
-      if (entry.users === 0 && slot.entries.get(keyOf(model)) === entry) {
-        slot.entries.delete(keyOf(model));
-        await closeIfUnused(model.baseId, slot);
+      if (entry.users === 0 && resident.entries.get(keyOf(model)) === entry) {
+        resident.entries.delete(keyOf(model));
+        await closeIfUnused(model.baseId, resident);
       }
       throw error;
     }
   };
 
   const unload = async (model: ModelRef): Promise<void> => {
-    const { slot, entry } = loaded(model);
+    const { resident, entry } = loaded(model);
     entry.users--;
     if (entry.users > 0) return;
-    entry.closing = drop(model, slot, entry);
+    entry.closing = drop(model, resident, entry);
     await entry.closing;
   };
 
@@ -181,9 +185,9 @@ export function createGenerator(options: GeneratorOptions): Generator {
     model: ModelRef,
     work: (lane: FixedLane, adapter: NativeAdapter | null) => Promise<T>,
   ): Promise<T> => {
-    const { slot, base, entry } = loaded(model);
+    const { resident, base, entry } = loaded(model);
     answers(base);
-    return slot.lane.run(keyOf(model), async () => {
+    return resident.lane.run(keyOf(model), async () => {
       const adapter = await entry.ready;
       return withLane(model.baseId, base, width, options, (lane) => work(lane, adapter));
     });
@@ -193,23 +197,23 @@ export function createGenerator(options: GeneratorOptions): Generator {
     model: ModelRef,
     work: (lane: EmbeddingLane, adapter: NativeAdapter | null) => Promise<T>,
   ): Promise<T> => {
-    const { slot, base, entry } = loaded(model);
-    return slot.embeddings.run(keyOf(model), async () =>
+    const { resident, base, entry } = loaded(model);
+    return resident.embeddings.run(keyOf(model), async () =>
       work(embeddingLane(model.baseId, base, options), await entry.ready),
     );
   };
 
   return {
-    seatContext: config.seatContext,
+    slotContext: config.slotContext,
     load,
     unload,
     isLoaded: (model) => {
-      const slot = slots.get(model.baseId);
-      const entry = slot?.entries.get(keyOf(model));
-      return slot?.base != null && entry !== undefined && entry.closing === null;
+      const resident = residents.get(model.baseId);
+      const entry = resident?.entries.get(keyOf(model));
+      return resident?.base != null && entry !== undefined && entry.closing === null;
     },
     tokenizer: (baseId) => {
-      const base = slots.get(baseId)?.base;
+      const base = residents.get(baseId)?.base;
       if (!base) throw new Failure("not_loaded", `The base ${baseId} is not loaded`);
       return base.model.tokenizer;
     },
@@ -241,30 +245,30 @@ export function createGenerator(options: GeneratorOptions): Generator {
       return inLane(model, (lane, adapter) => lane.score(adapter, rows, signal, onRow));
     },
     kind: (baseId) => {
-      const base = slots.get(baseId)?.base;
+      const base = residents.get(baseId)?.base;
       if (!base) throw new Failure("not_loaded", `The base ${baseId} is not loaded`);
       return base.pooling.kind;
     },
     occupancy: () =>
-      [...slots].flatMap(([baseId, { base }]) => {
+      [...residents].flatMap(([baseId, { base }]) => {
         if (!base?.batcher) return [];
-        const { seats, active, waiting } = base.batcher.snapshot();
-        return [{ baseId, seats, busy: active, waiting }];
+        const { slots, active, waiting } = base.batcher.snapshot();
+        return [{ baseId, slots, busy: active, waiting }];
       }),
     embed: async (model, inputs, embedding) =>
       inputs.length === 0 ? [] : inEmbeddings(model, (lane, adapter) => embedTexts(lane, adapter, inputs, embedding)),
     rank: async (model, query, documents, embedding) =>
       documents.length === 0 ? [] : inEmbeddings(model, (lane) => rankDocuments(lane, query, documents, embedding)),
     dispose: async () => {
-      for (const [baseId, slot] of slots) {
-        const base = await slot.ready.catch(() => null);
+      for (const [baseId, resident] of residents) {
+        const base = await resident.ready.catch(() => null);
         if (base === null) continue;
-        for (const [key, entry] of slot.entries) {
+        for (const [key, entry] of resident.entries) {
           if (entry.closing !== null) await entry.closing;
           else
             await drop(
               { baseId, basePath: "", ...(key === "" ? {} : { adapter: { id: key, path: "" } }) },
-              slot,
+              resident,
               entry,
             );
         }
@@ -289,7 +293,7 @@ function checkPrompt(prompt: readonly number[], base: Base, room = 1): void {
   if (prompt.length > base.context - room)
     throw new Failure(
       "prompt_too_long",
-      `The prompt has ${prompt.length} tokens, but only ${base.context - room} fit: a seat holds ${base.context}`,
+      `The prompt has ${prompt.length} tokens, but only ${base.context - room} fit: a slot holds ${base.context}`,
     );
   const { vocabulary } = base.model.tokenizer;
   for (const [index, token] of prompt.entries())

@@ -1,17 +1,17 @@
-// The step loop of one base: continuous batching over a pool of seats. A step decodes one token of every answering seat of one
+// The step loop of one base: continuous batching over a pool of slots. A step decodes one token of every answering slot of one
 // adapter's group, and a bounded piece of the prompts that are still being read, in one batch.
 //
 //   waiting ──admit──► reading its prompt ──last piece──► answering ──end, stop string, length, abort──► idle (keeps its cells)
 //
-// Invariants: a seat's cells were computed under one adapter; `cells` lists their tokens; native calls run inside a turn.
+// Invariants: a slot's cells were computed under one adapter; `cells` lists their tokens; native calls run inside a turn.
 import { setImmediate } from "node:timers/promises";
 import { Failure } from "../../base/errors.ts";
 import type { Log } from "../../base/log.ts";
 import type { FinishReason, GeneratedToken, GenerateEnd, GenerateRequest, Tokenizer } from "../generator.ts";
 import { conclude, createJob, type Job, scorePrompt, takeToken } from "./answering.ts";
 import type { BatchPart, NativeAdapter, NativeContext, NativeGrammar, NativeSampler } from "./binding.ts";
-import type { Held, ParkedPrompts } from "./parked.ts";
-import { commonPrefix, movesToAlign, seatBeside } from "./seats.ts";
+import type { Held, OffloadedPrompts } from "./offloaded.ts";
+import { commonPrefix, movesToAlign, slotBeside } from "./slots.ts";
 import { ThreadChoice } from "./thread-choice.ts";
 import type { Turns } from "./turns.ts";
 import { Waiting } from "./waiting.ts";
@@ -20,14 +20,14 @@ export interface BatcherOptions {
   context: NativeContext;
   tokenizer: Tokenizer;
   openGrammar: (gbnf: string) => NativeGrammar;
-  /** Keeps prompts that lost their seat; null when none are kept. */
-  parked: ParkedPrompts | null;
+  /** Keeps prompts that lost their slot; null when none are kept. */
+  offloaded: OffloadedPrompts | null;
   turns: Turns;
-  seats: number;
-  seatContext: number;
+  slots: number;
+  slotContext: number;
   /** Maximum number of tokens per step. */
   batch: number;
-  /** Maximum number of tokens read of each prompt in a step in which other seats answer: it bounds the delay of their next token. */
+  /** Maximum number of tokens read of each prompt in a step in which other slots answer: it bounds the delay of their next token. */
   prefill: number;
   queueLimit: number;
   /** Maximum number of threads to decode with now. Fewer while a run holds some: two thread pools on one core slow each other down. */
@@ -45,7 +45,7 @@ const scoredRows = 64;
 /** Adapter id that names a group of requests; "" is the base without an adapter. */
 export type AdapterKey = string;
 
-interface Seat {
+interface Slot {
   id: number;
   job: Job | null;
   key: AdapterKey;
@@ -59,14 +59,14 @@ interface Seat {
   at: number;
   /** Order of admission: prompts are read in that order. */
   turn: number;
-  /** The seat whose first `length` cells this one waits to copy. */
-  source: { seat: Seat; length: number } | null;
+  /** The slot whose first `length` cells this one waits to copy. */
+  source: { slot: Slot; length: number } | null;
   sampler: NativeSampler;
 }
 
 export class Batcher {
   private readonly options: BatcherOptions;
-  private readonly seats: Seat[];
+  private readonly slots: Slot[];
   private readonly waiting = new Waiting<Job>();
   private readonly threadChoice = new ThreadChoice();
   private readonly drains = new Set<{ key: AdapterKey; resolve: () => void }>();
@@ -75,14 +75,14 @@ export class Batcher {
   private group: AdapterKey = "";
   private groupSteps = 0;
   private adapterSet: AdapterKey = "";
-  /** Whether the last step ran with its seats out of line, to put off a move. */
+  /** Whether the last step ran with its slots out of line, to put off a move. */
   private apart = false;
-  /** Moving mean of the seconds for which a request holds its seat. */
+  /** Moving mean of the seconds for which a request holds its slot. */
   private meanSeconds = 1;
 
   constructor(options: BatcherOptions) {
     this.options = options;
-    this.seats = Array.from({ length: options.seats }, (_, id) => ({
+    this.slots = Array.from({ length: options.slots }, (_, id) => ({
       id,
       job: null,
       key: "",
@@ -129,39 +129,39 @@ export class Batcher {
 
   /** Clears everything that was computed under an adapter, so that it can be disposed. Call it inside a turn. */
   forget(key: AdapterKey): void {
-    for (const seat of this.seats)
-      if (seat.key === key && seat.job === null) {
-        this.options.context.clear(seat.id);
-        seat.cells = [];
+    for (const slot of this.slots)
+      if (slot.key === key && slot.job === null) {
+        this.options.context.clear(slot.id);
+        slot.cells = [];
       }
-    this.options.parked?.forget(key);
+    this.options.offloaded?.forget(key);
     if (this.adapterSet === key) {
       this.options.context.setAdapter(null);
       this.adapterSet = "";
     }
   }
 
-  snapshot(): { seats: number; active: number; waiting: number } {
-    return { seats: this.seats.length, active: this.active().length, waiting: this.waiting.size };
+  snapshot(): { slots: number; active: number; waiting: number } {
+    return { slots: this.slots.length, active: this.active().length, waiting: this.waiting.size };
   }
 
   dispose(): void {
-    for (const seat of this.seats) seat.sampler.dispose();
-    this.options.parked?.forget();
+    for (const slot of this.slots) slot.sampler.dispose();
+    this.options.offloaded?.forget();
   }
 
-  private active(): Seat[] {
-    return this.seats.filter((seat) => seat.job !== null);
+  private active(): Slot[] {
+    return this.slots.filter((slot) => slot.job !== null);
   }
 
   private busyWith(key: AdapterKey): boolean {
-    return this.seats.some((seat) => seat.job?.key === key) || this.waiting.some((job) => job.key === key);
+    return this.slots.some((slot) => slot.job?.key === key) || this.waiting.some((job) => job.key === key);
   }
 
   private submit(request: GenerateRequest, key: AdapterKey, adapter: NativeAdapter | null): Job {
-    const free = this.seats.length - this.active().length;
+    const free = this.slots.length - this.active().length;
     if (this.waiting.size >= this.options.queueLimit + free) {
-      const seconds = Math.ceil((this.meanSeconds * (this.waiting.size + 1)) / this.seats.length);
+      const seconds = Math.ceil((this.meanSeconds * (this.waiting.size + 1)) / this.slots.length);
       throw new Failure("engine_busy", undefined, { retryAfterSeconds: Math.min(60, Math.max(1, seconds)) });
     }
     const job = createJob(request, key, adapter, this.options.tokenizer, this.options.openGrammar);
@@ -200,7 +200,7 @@ export class Batcher {
     while (this.waiting.size > 0 || this.active().length > 0)
       await turns.run(async () => {
         for (let steps = 0; steps < stepsPerTurn || !turns.wanted; steps++) {
-          for (const seat of this.active()) if (seat.job!.left) this.free(seat, "aborted");
+          for (const slot of this.active()) if (slot.job!.left) this.free(slot, "aborted");
           await this.takeCopies();
           await this.admit();
           if (this.active().length === 0) return;
@@ -211,149 +211,149 @@ export class Batcher {
       });
   }
 
-  /** Gives free seats to waiting jobs. The last free seat is kept for interactive requests. */
+  /** Gives free slots to waiting jobs. The last free slot is kept for interactive requests. */
   private async admit(): Promise<void> {
     for (;;) {
-      const free = this.seats.filter((seat) => seat.job === null);
+      const free = this.slots.filter((slot) => slot.job === null);
       if (free.length === 0) return;
-      const job = this.waiting.take(free.length === 1 && this.seats.length > 1);
+      const job = this.waiting.take(free.length === 1 && this.slots.length > 1);
       if (job === null) return;
       await this.place(job, free).catch((cause) => this.refuse(job, cause));
     }
   }
 
-  /** Fails a job whose seat could not be prepared; the other jobs go on. */
+  /** Fails a job whose slot could not be prepared; the other jobs go on. */
   private refuse(job: Job, cause: unknown): void {
     this.options.log("error", "admission_failed", { error: cause });
     const failure = new Failure("inference_failed", undefined, { cause });
-    const seat = this.seats.find((each) => each.job === job);
-    if (seat === undefined) this.conclude(job, failure);
+    const slot = this.slots.find((each) => each.job === job);
+    if (slot === undefined) this.conclude(job, failure);
     else {
-      this.options.context.clear(seat.id);
-      seat.cells = [];
-      this.free(seat, failure);
+      this.options.context.clear(slot.id);
+      slot.cells = [];
+      this.free(slot, failure);
     }
   }
 
   /**
-   * Takes the idle seat that holds the longest prefix of this prompt, of the same owner and adapter. Otherwise takes a fresh
-   * seat: its prefix is restored from a parked prompt, or copied later from a busy seat that holds it or is reading it.
+   * Takes the idle slot that holds the longest prefix of this prompt, of the same owner and adapter. Otherwise takes a fresh
+   * slot: its prefix is restored from a offloaded prompt, or copied later from a busy slot that holds it or is reading it.
    */
-  private async place(job: Job, free: Seat[]): Promise<void> {
+  private async place(job: Job, free: Slot[]): Promise<void> {
     const { prompt, sampling, session = null } = job.request;
     const idle = this.longestPrefix(job, free);
     const busy = this.longestPrefix(job, this.active());
-    const parked = this.parkedPrefix(job);
-    const best = Math.max(idle?.length ?? 0, busy?.length ?? 0, parked?.length ?? 0);
-    const seat = idle?.length === best ? idle.seat : this.freshSeat(job);
-    const before: Held = { key: seat.key, owner: seat.owner, cells: seat.cells };
-    // Assign the job before the first await: code that runs in the meantime must find it on its seat.
-    seat.job = job;
-    seat.key = job.key;
-    seat.owner = job.owner;
-    seat.session = session;
+    const offloaded = this.offloadedPrefix(job);
+    const best = Math.max(idle?.length ?? 0, busy?.length ?? 0, offloaded?.length ?? 0);
+    const slot = idle?.length === best ? idle.slot : this.freshSlot(job);
+    const before: Held = { key: slot.key, owner: slot.owner, cells: slot.cells };
+    // Assign the job before the first await: code that runs in the meantime must find it on its slot.
+    slot.job = job;
+    slot.key = job.key;
+    slot.owner = job.owner;
+    slot.session = session;
     job.startedAt = performance.now();
-    job.request.onSeat?.();
-    this.forgetOlder(seat);
-    const kept = idle?.seat === seat ? idle.length : 0;
+    job.request.onSlot?.();
+    this.forgetOlder(slot);
+    const kept = idle?.slot === slot ? idle.length : 0;
     if (before.cells.length >= leastReuse && kept < before.cells.length / 2)
-      await this.options.parked?.keep(before, seat.id);
-    if (kept > 0 && this.cutTo(seat, before.cells, kept)) seat.cells = prompt.slice(0, kept);
-    else if (parked?.length === best && (await this.unpark(seat, parked))) seat.cells = prompt.slice(0, best);
+      await this.options.offloaded?.keep(before, slot.id);
+    if (kept > 0 && this.cutTo(slot, before.cells, kept)) slot.cells = prompt.slice(0, kept);
+    else if (offloaded?.length === best && (await this.reload(slot, offloaded))) slot.cells = prompt.slice(0, best);
     else {
-      this.options.context.clear(seat.id);
-      seat.cells = [];
-      seat.source = busy;
+      this.options.context.clear(slot.id);
+      slot.cells = [];
+      slot.source = busy;
     }
-    seat.pending = prompt;
-    seat.at = job.cached = seat.cells.length;
-    seat.turn = this.admitted++;
-    seat.sampler.setBias(sampling.logitBias);
+    slot.pending = prompt;
+    slot.at = job.cached = slot.cells.length;
+    slot.turn = this.admitted++;
+    slot.sampler.setBias(sampling.logitBias);
   }
 
-  /** Removes all but the first `kept` cells of a seat. Returns false when the model cannot remove part of a sequence. */
-  private cutTo(seat: Seat, { length }: readonly number[], kept: number): boolean {
-    return length === kept || this.options.context.cut(seat.id, kept);
+  /** Removes all but the first `kept` cells of a slot. Returns false when the model cannot remove part of a sequence. */
+  private cutTo(slot: Slot, { length }: readonly number[], kept: number): boolean {
+    return length === kept || this.options.context.cut(slot.id, kept);
   }
 
-  private parkedPrefix({ key, owner, request }: Job): ReturnType<ParkedPrompts["find"]> {
+  private offloadedPrefix({ key, owner, request }: Job): ReturnType<OffloadedPrompts["find"]> {
     const { prompt, onPrompt } = request;
-    const found = onPrompt === undefined ? this.options.parked?.find({ key, owner, cells: prompt }) : null;
+    const found = onPrompt === undefined ? this.options.offloaded?.find({ key, owner, cells: prompt }) : null;
     // The last token is always decoded, because its logits are needed.
     const length = Math.min(found?.length ?? 0, prompt.length - 1);
     return found && length >= leastReuse ? { ...found, length } : null;
   }
 
-  private async unpark(seat: Seat, found: NonNullable<ReturnType<ParkedPrompts["find"]>>): Promise<boolean> {
-    const { parked, length } = found;
-    return (await this.options.parked!.restore(parked, seat.id)) && this.cutTo(seat, parked.cells, length);
+  private async reload(slot: Slot, found: NonNullable<ReturnType<OffloadedPrompts["find"]>>): Promise<boolean> {
+    const { offloaded, length } = found;
+    return (await this.options.offloaded!.restore(offloaded, slot.id)) && this.cutTo(slot, offloaded.cells, length);
   }
 
-  /** A free seat, next to its group if possible. A seat that holds a conversation is taken only when there is no other. */
-  private freshSeat(job: Job): Seat {
-    const members = this.active().filter((seat) => seat.key === job.key);
-    const ids = members.map((seat) => seat.id);
-    const isTaken = (id: number): boolean => this.seats[id]!.job !== null;
-    const free = seatBeside(this.seats.length, ids, (id) => isTaken(id) || this.isKept(id));
-    if (free >= 0) return this.seats[free]!;
-    // All free seats hold conversations: take the one that was admitted longest ago.
-    return this.seats.filter((seat) => seat.job === null).sort((a, b) => a.turn - b.turn)[0]!;
+  /** A free slot, next to its group if possible. A slot that holds a conversation is taken only when there is no other. */
+  private freshSlot(job: Job): Slot {
+    const members = this.active().filter((slot) => slot.key === job.key);
+    const ids = members.map((slot) => slot.id);
+    const isTaken = (id: number): boolean => this.slots[id]!.job !== null;
+    const free = slotBeside(this.slots.length, ids, (id) => isTaken(id) || this.isKept(id));
+    if (free >= 0) return this.slots[free]!;
+    // All free slots hold conversations: take the one that was admitted longest ago.
+    return this.slots.filter((slot) => slot.job === null).sort((a, b) => a.turn - b.turn)[0]!;
   }
 
-  /** When a conversation is placed on a seat, its older idle seats need not be kept any more. */
-  private forgetOlder({ id, session, owner }: Seat): void {
+  /** When a conversation is placed on a slot, its older idle slots need not be kept any more. */
+  private forgetOlder({ id, session, owner }: Slot): void {
     if (session === null) return;
-    for (const seat of this.seats)
-      if (seat.id !== id && seat.job === null && seat.session === session && seat.owner === owner) seat.session = null;
+    for (const slot of this.slots)
+      if (slot.id !== id && slot.job === null && slot.session === session && slot.owner === owner) slot.session = null;
   }
 
   private isKept(id: number): boolean {
-    const { session, cells } = this.seats[id]!;
+    const { session, cells } = this.slots[id]!;
     return session !== null && cells.length > 0;
   }
 
-  private longestPrefix(job: Job, among: readonly Seat[]): { seat: Seat; length: number } | null {
+  private longestPrefix(job: Job, among: readonly Slot[]): { slot: Slot; length: number } | null {
     const { prompt, onPrompt } = job.request;
     if (onPrompt !== undefined) return null;
-    let best: { seat: Seat; length: number } | null = null;
-    for (const seat of among) {
-      if (seat.key !== job.key || seat.owner !== job.owner) continue;
-      let length = commonPrefix(seat.cells, prompt);
-      // Count the prompt tokens that a busy seat has yet to read, but not those of its answer, which come one per step.
-      if (seat.job !== null && length === seat.cells.length && seat.source === null)
-        length += commonPrefix(seat.pending.slice(seat.at), prompt.slice(length));
+    let best: { slot: Slot; length: number } | null = null;
+    for (const slot of among) {
+      if (slot.key !== job.key || slot.owner !== job.owner) continue;
+      let length = commonPrefix(slot.cells, prompt);
+      // Count the prompt tokens that a busy slot has yet to read, but not those of its answer, which come one per step.
+      if (slot.job !== null && length === slot.cells.length && slot.source === null)
+        length += commonPrefix(slot.pending.slice(slot.at), prompt.slice(length));
       // The last token is always decoded, because its logits are needed.
       length = Math.min(length, prompt.length - 1);
-      if (length >= leastReuse && length > (best?.length ?? 0)) best = { seat, length };
+      if (length >= leastReuse && length > (best?.length ?? 0)) best = { slot, length };
     }
     return best;
   }
 
-  /** Copies cells to seats that wait for another seat's, once that seat has them or has stopped working on them. */
+  /** Copies cells to slots that wait for another slot's, once that slot has them or has stopped working on them. */
   private async takeCopies(): Promise<void> {
-    for (const seat of this.active()) {
-      if (seat.source === null) continue;
-      const { seat: source, length } = seat.source;
+    for (const slot of this.active()) {
+      if (slot.source === null) continue;
+      const { slot: source, length } = slot.source;
       if (source.job !== null && source.cells.length < length) continue;
-      seat.source = null;
-      await this.copy(source, seat, length).catch((cause) => this.refuse(seat.job!, cause));
+      slot.source = null;
+      await this.copy(source, slot, length).catch((cause) => this.refuse(slot.job!, cause));
     }
   }
 
-  private async copy(source: Seat, seat: Seat, length: number): Promise<void> {
+  private async copy(source: Slot, slot: Slot, length: number): Promise<void> {
     const { context } = this.options;
-    const { prompt } = seat.job!.request;
+    const { prompt } = slot.job!.request;
     const held = Math.min(length, commonPrefix(source.cells, prompt));
-    await context.copy(source.id, seat.id);
-    if (source.cells.length === held || context.cut(seat.id, held)) seat.cells = prompt.slice(0, held);
-    else context.clear(seat.id);
-    seat.at = seat.job!.cached = seat.cells.length;
+    await context.copy(source.id, slot.id);
+    if (source.cells.length === held || context.cut(slot.id, held)) slot.cells = prompt.slice(0, held);
+    else context.clear(slot.id);
+    slot.at = slot.job!.cached = slot.cells.length;
   }
 
-  private free(seat: Seat, ended: FinishReason | Failure): void {
-    const job = seat.job!;
-    seat.job = null;
-    seat.source = null;
+  private free(slot: Slot, ended: FinishReason | Failure): void {
+    const job = slot.job!;
+    slot.job = null;
+    slot.source = null;
     this.meanSeconds = 0.9 * this.meanSeconds + (0.1 * (performance.now() - job.startedAt)) / 1000;
     this.conclude(job, ended);
   }
@@ -369,24 +369,24 @@ export class Batcher {
         this.adapterSet = key;
       }
       const sizes = this.share(members);
-      const parts = members.map((seat) => {
-        const size = sizes.get(seat)!;
-        const last = seat.at + size === seat.pending.length;
-        const all = seat.job!.request.onPrompt !== undefined && seat.job!.drawn === 0;
+      const parts = members.map((slot) => {
+        const size = sizes.get(slot)!;
+        const last = slot.at + size === slot.pending.length;
+        const all = slot.job!.request.onPrompt !== undefined && slot.job!.drawn === 0;
         return {
-          sequence: seat.id,
-          position: seat.cells.length,
-          tokens: seat.pending.slice(seat.at, seat.at + size),
+          sequence: slot.id,
+          position: slot.cells.length,
+          tokens: slot.pending.slice(slot.at, slot.at + size),
           logitsAt: all ? Array.from({ length: size }, (_, at) => at) : last ? [size - 1] : [],
         };
       });
       const rows = await this.decode(parts);
-      for (const [index, seat] of members.entries()) {
-        seat.cells.push(...parts[index]!.tokens);
-        seat.at += parts[index]!.tokens.length;
+      for (const [index, slot] of members.entries()) {
+        slot.cells.push(...parts[index]!.tokens);
+        slot.at += parts[index]!.tokens.length;
       }
       const drawing = [...members.entries()].filter(([index]) => rows[index]!.length > 0);
-      await Promise.all(drawing.map(([index, seat]) => this.advance(seat, rows[index]!)));
+      await Promise.all(drawing.map(([index, slot]) => this.advance(slot, rows[index]!)));
     } catch (cause) {
       this.failGroup(key, cause);
     }
@@ -403,14 +403,14 @@ export class Batcher {
     });
   }
 
-  /** Seats of a group that take part in its next step. */
-  private reading(key: AdapterKey): Seat[] {
-    return this.active().filter((seat) => seat.key === key && seat.source === null);
+  /** Slots of a group that take part in its next step. */
+  private reading(key: AdapterKey): Slot[] {
+    return this.active().filter((slot) => slot.key === key && slot.source === null);
   }
 
   /** The group to run next: the current one while it is alone, and for up to `stepsPerTurn` steps while others wait. */
   private nextGroup(): AdapterKey {
-    const keys = [...new Set(this.active().map((seat) => seat.key))].sort();
+    const keys = [...new Set(this.active().map((slot) => slot.key))].sort();
     if (keys.includes(this.group) && (keys.length === 1 || this.groupSteps < stepsPerTurn)) this.groupSteps++;
     else {
       this.group = keys.find((key) => key > this.group) ?? keys[0]!;
@@ -420,54 +420,54 @@ export class Batcher {
   }
 
   private async align(key: AdapterKey): Promise<void> {
-    const ids = this.reading(key).map((seat) => seat.id);
-    const isTaken = (id: number): boolean => this.seats[id]!.job !== null;
-    const around = movesToAlign(this.seats.length, ids, (id) => isTaken(id) || this.isKept(id));
+    const ids = this.reading(key).map((slot) => slot.id);
+    const isTaken = (id: number): boolean => this.slots[id]!.job !== null;
+    const around = movesToAlign(this.slots.length, ids, (id) => isTaken(id) || this.isKept(id));
     // Overwriting a kept conversation costs one re-read of it; a batch in two pieces costs time at every step.
-    const moves = around.length > 0 ? around : movesToAlign(this.seats.length, ids, isTaken);
-    // A client often asks again as soon as it is answered and gets the free seat back, so a move is put off by one step.
+    const moves = around.length > 0 ? around : movesToAlign(this.slots.length, ids, isTaken);
+    // A client often asks again as soon as it is answered and gets the free slot back, so a move is put off by one step.
     this.apart = moves.length > 0 && !this.apart;
     if (this.apart) return;
     for (const [from, to] of moves) {
-      const [mover, other] = [this.seats[from]!, this.seats[to]!];
-      if (other.cells.length >= leastReuse) await this.options.parked?.keep(other, to);
+      const [mover, other] = [this.slots[from]!, this.slots[to]!];
+      if (other.cells.length >= leastReuse) await this.options.offloaded?.keep(other, to);
       await this.options.context.move(from, to);
       other.cells = [];
-      [this.seats[from], this.seats[to]] = [other, mover];
+      [this.slots[from], this.slots[to]] = [other, mover];
       [other.id, mover.id] = [from, to];
     }
   }
 
   /**
-   * Tokens of each seat in this step: one for each answering seat, the rest of the budget for prompts in order of admission.
+   * Tokens of each slot in this step: one for each answering slot, the rest of the budget for prompts in order of admission.
    * The budget grows with the number of prompts being read: a single new prompt then hardly delays the answers, while many
    * prompts waiting for their first token are not held up by a few answers.
    */
-  private share(members: readonly Seat[]): Map<Seat, number> {
+  private share(members: readonly Slot[]): Map<Slot, number> {
     const { batch, prefill } = this.options;
-    const reading = members.filter((seat) => seat.pending.length - seat.at > 1).sort((a, b) => a.turn - b.turn);
+    const reading = members.filter((slot) => slot.pending.length - slot.at > 1).sort((a, b) => a.turn - b.turn);
     const most = reading.length < members.length ? prefill * reading.length : batch;
     let budget = Math.min(most, batch - members.length);
-    const sizes = new Map<Seat, number>(members.map((seat) => [seat, 1]));
+    const sizes = new Map<Slot, number>(members.map((slot) => [slot, 1]));
     let rows = scoredRows;
-    for (const seat of reading) {
-      const isScored = seat.job!.request.onPrompt !== undefined;
-      // Every seat gets at least one token, so that the sequence ids of the batch stay consecutive.
-      const size = Math.max(1, Math.min(seat.pending.length - seat.at, budget, isScored ? rows : budget));
-      sizes.set(seat, size);
+    for (const slot of reading) {
+      const isScored = slot.job!.request.onPrompt !== undefined;
+      // Every slot gets at least one token, so that the sequence ids of the batch stay consecutive.
+      const size = Math.max(1, Math.min(slot.pending.length - slot.at, budget, isScored ? rows : budget));
+      sizes.set(slot, size);
       budget -= size;
       if (isScored) rows -= size;
     }
     return sizes;
   }
 
-  /** Handles a seat's logits: records the prompt's log-probs if wanted, and draws a token once the prompt has been read. */
-  private async advance(seat: Seat, rows: readonly number[]): Promise<void> {
-    const { tokenizer, seatContext } = this.options;
-    const { sampler } = seat;
-    const job = seat.job!;
+  /** Handles a slot's logits: records the prompt's log-probs if wanted, and draws a token once the prompt has been read. */
+  private async advance(slot: Slot, rows: readonly number[]): Promise<void> {
+    const { tokenizer, slotContext } = this.options;
+    const { sampler } = slot;
+    const job = slot.job!;
     const { prompt, onPrompt, maxTokens } = job.request;
-    const read = seat.cells.length;
+    const read = slot.cells.length;
     try {
       if (onPrompt !== undefined && job.drawn === 0) {
         await scorePrompt(job, prompt.slice(read - rows.length + 1, read + 1), rows, sampler);
@@ -475,25 +475,25 @@ export class Batcher {
         onPrompt(job.scored);
         job.scored = [];
       }
-      if (maxTokens === 0) return this.free(seat, "length");
-      const { token, ended } = await takeToken(job, rows.at(-1)!, sampler, tokenizer, read < seatContext);
-      seat.pending = [token];
-      seat.at = 0;
+      if (maxTokens === 0) return this.free(slot, "length");
+      const { token, ended } = await takeToken(job, rows.at(-1)!, sampler, tokenizer, read < slotContext);
+      slot.pending = [token];
+      slot.at = 0;
       if (ended === null) job.notify();
-      else this.free(seat, ended);
+      else this.free(slot, ended);
     } catch (cause) {
-      // Only this answer fails, for example when no token continues its grammar; the other seats of the step go on.
+      // Only this answer fails, for example when no token continues its grammar; the other slots of the step go on.
       this.options.log("error", "draw_failed", { error: cause });
-      this.free(seat, new Failure("inference_failed", undefined, { cause }));
+      this.free(slot, new Failure("inference_failed", undefined, { cause }));
     }
   }
 
   private failGroup(key: AdapterKey, cause: unknown): void {
     this.options.log("error", "decode_failed", { key, error: cause });
-    for (const seat of this.active().filter((seat) => seat.key === key)) {
-      this.options.context.clear(seat.id);
-      seat.cells = [];
-      this.free(seat, new Failure("inference_failed", undefined, { cause }));
+    for (const slot of this.active().filter((slot) => slot.key === key)) {
+      this.options.context.clear(slot.id);
+      slot.cells = [];
+      this.free(slot, new Failure("inference_failed", undefined, { cause }));
     }
   }
 }

@@ -203,7 +203,7 @@ export interface NativeAdapter {
 export interface ContextShape {
   sequences: number;
   /** Tokens of one sequence. */
-  seatContext: number;
+  slotContext: number;
   /** Maximum number of tokens per decode. */
   batch: number;
   threads: number;
@@ -392,7 +392,7 @@ async function mustLoad(what: string, load: () => Promise<unknown>): Promise<voi
 
 async function openContext(addon: Addon, model: AddonModel, shape: ContextShape): Promise<NativeContext> {
   const context = new addon.AddonContext(model, {
-    contextSize: shape.seatContext * shape.sequences,
+    contextSize: shape.slotContext * shape.sequences,
     sequences: shape.sequences,
     batchSize: shape.batch,
     threads: shape.threads,
@@ -461,11 +461,11 @@ async function openEmbeddingContext(
   { by, isEncoder }: Pooling,
 ): Promise<NativeEmbeddingContext> {
   const context = new addon.AddonContext(model, {
-    contextSize: shape.seatContext,
+    contextSize: shape.slotContext,
     sequences: 1,
     batchSize: shape.batch,
     threads: shape.threads,
-    flashAttention: !gpu && isEncoder && shape.seatContext <= shortText ? false : "auto",
+    flashAttention: !gpu && isEncoder && shape.slotContext <= shortText ? false : "auto",
     embeddings: true,
     ranking: by === "rank",
   });

@@ -8,7 +8,7 @@ import { createTextStream, type TextStream } from "../format/text-stream.ts";
 import type { EvaluatedAnswer, Tokenizer, TopLogits } from "../generator.ts";
 import type { BatchPart, NativeAdapter, NativeContext, NativeSampler } from "./binding.ts";
 import { logSumExp } from "./sampling.ts";
-import { commonPrefix } from "./seats.ts";
+import { commonPrefix } from "./slots.ts";
 import type { ThreadChoice } from "./thread-choice.ts";
 import type { Turns } from "./turns.ts";
 
@@ -20,7 +20,7 @@ export interface FixedLaneOptions {
   tokenizer: Tokenizer;
   turns: Turns;
   width: number;
-  seatContext: number;
+  slotContext: number;
   /** Maximum number of tokens per step. */
   batch: number;
   /** Threads of a step of one token, always the same. */
@@ -173,7 +173,7 @@ export class FixedLane {
   }
 
   private take(row: Row, top: TopLogits, maxTokens: number, clock: { seconds: number }): void {
-    const { tokenizer, seatContext } = this.options;
+    const { tokenizer, slotContext } = this.options;
     const token = top.tokens[0]!;
     const { answer } = row;
     answer.tokens.push(token);
@@ -181,7 +181,7 @@ export class FixedLane {
     const ends = tokenizer.eog.has(token);
     if (!ends) answer.text += row.text.push(tokenizer.bytesOf(token));
     row.next = token;
-    row.open = !ends && answer.tokens.length < maxTokens && row.position < seatContext;
+    row.open = !ends && answer.tokens.length < maxTokens && row.position < slotContext;
     if (row.open) return;
     answer.text += row.text.finish();
     answer.finishReason = ends ? "stop" : "length";

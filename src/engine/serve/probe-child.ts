@@ -19,7 +19,7 @@ function examineHeader(path: string): GgufHeader {
   return header;
 }
 
-async function examine({ path, seating, trial }: ProbeOrder): Promise<void> {
+async function examine({ path, slotPool, trial }: ProbeOrder): Promise<void> {
   await say({ stage: "header" });
   const header = examineHeader(path);
   const { factsOf } = await import("../gguf/model-facts.ts");
@@ -29,7 +29,7 @@ async function examine({ path, seating, trial }: ProbeOrder): Promise<void> {
   const { tokenizer } = suspect;
   readEverything(tokenizer);
   await say({ stage: "template" });
-  const facts = factsOf(header, templateProblemOf(tokenizer), seating);
+  const facts = factsOf(header, templateProblemOf(tokenizer), slotPool);
   await suspect.dispose();
   if (trial) {
     await say({ stage: "trial" });

@@ -4,13 +4,13 @@ import { stat } from "node:fs/promises";
 import { join } from "node:path";
 import { Failure } from "../../base/errors.ts";
 import { finish, startNode } from "../../base/processes.ts";
-import { defaultSeating, type ModelFacts } from "../gguf/model-facts.ts";
+import { defaultSlotPool, type ModelFacts } from "../gguf/model-facts.ts";
 
 export type { ModelFacts } from "../gguf/model-facts.ts";
 
 export interface ProbeOptions {
-  /** Pool of seats that memoryBytes is estimated for. */
-  seating?: { seats: number; seatContext: number };
+  /** Pool of slots that memoryBytes is estimated for. */
+  slotPool?: { slots: number; slotContext: number };
   /** Whether to load the weights and run the model; default true. false where they would not fit beside what is loaded. */
   trial?: boolean;
   timeoutMs?: number;
@@ -21,7 +21,7 @@ export interface ProbeOptions {
 /** The child's instructions, passed as a JSON argument. */
 export interface ProbeOrder {
   path: string;
-  seating: { seats: number; seatContext: number };
+  slotPool: { slots: number; slotContext: number };
   trial: boolean;
 }
 
@@ -48,12 +48,12 @@ const childBytes = 1 << 30;
 
 /** Throws model_invalid with what is wrong with the file. */
 export async function probeModel(path: string, options: ProbeOptions = {}): Promise<ModelFacts> {
-  const { seating = defaultSeating, trial = true } = options;
+  const { slotPool = defaultSlotPool, trial = true } = options;
   const { size } = await stat(path);
   const timeoutMs = options.timeoutMs ?? examinationMs + (trial ? (2 * size * 1000) / slowDisk : 0);
   // A mapped file counts as resident memory, and for some types the library also keeps the weights in another order.
   const memoryBytes = options.memoryBytes ?? childBytes + (trial ? 2 * size : 0);
-  const order: ProbeOrder = { path, seating, trial };
+  const order: ProbeOrder = { path, slotPool, trial };
   const script = join(import.meta.dirname, "probe-child.ts");
   const args = [JSON.stringify(order), String(2 * timeoutMs)];
   const child = startNode(script, args, {

@@ -94,7 +94,7 @@ function renderingProblem(tokenizer: Tokenizer): string | null {
   }
 }
 
-const seatContext = 64;
+const slotContext = 64;
 /** A single token already uses every weight. One thread: the library's threads wait for each other on a busy machine. */
 const [promptTokens, threads] = [8, 1];
 
@@ -109,9 +109,9 @@ export async function tryOut(path: string): Promise<void> {
   await model.dispose();
 }
 
-/** Answers in two sequences, one a copy of the other, as the pool of seats does. */
+/** Answers in two sequences, one a copy of the other, as the pool of slots does. */
 async function answer(model: NativeModel, prompt: number[]): Promise<void> {
-  const context = await loaded(model.openContext({ sequences: 2, seatContext, batch: seatContext, threads }));
+  const context = await loaded(model.openContext({ sequences: 2, slotContext, batch: slotContext, threads }));
   const sampler = context.openSampler();
   const last = prompt.length - 1;
   const [[row]] = (await context.decode([{ sequence: 0, position: 0, tokens: prompt, logitsAt: [last] }])) as [
@@ -127,7 +127,7 @@ async function answer(model: NativeModel, prompt: number[]): Promise<void> {
 }
 
 async function embed(model: NativeModel, tokens: number[]): Promise<void> {
-  const context = await loaded(model.openEmbeddingContext({ seatContext, batch: seatContext, threads }));
+  const context = await loaded(model.openEmbeddingContext({ slotContext, batch: slotContext, threads }));
   mustBeFinite(await context.read(tokens, 0));
   await context.dispose();
 }

@@ -3,7 +3,13 @@
 // are killed in between.
 import { headingOf } from "../../study/heading.ts";
 import type { Passage } from "../../study/passages.ts";
-import { furtherPrompt, joinedLessons, type Lesson, readLesson, teacherPrompt } from "../../study/writers/teacher.ts";
+import {
+  furtherPrompt,
+  joinedReplies,
+  readReply,
+  type TeacherReply,
+  teacherPrompt,
+} from "../../study/writers/teacher.ts";
 import { answerTo, openMemory } from "./memory.ts";
 
 /** A base or deployed model of the appliance or a model of an upstream, and the key in whose name it is asked. */
@@ -17,19 +23,19 @@ const fileName = "teacher.jsonl";
 
 const keyOf = (passage: Passage): string => `${headingOf(passage)}\n\n${passage.text}`;
 
-/** Lessons by the passage's id; a passage that the teacher was not asked about has none. */
-export async function readLessons(folder: string, passages: readonly Passage[]): Promise<Map<string, Lesson>> {
+/** Replies by the passage's id; a passage that the teacher was not asked about has none. */
+export async function readReplies(folder: string, passages: readonly Passage[]): Promise<Map<string, TeacherReply>> {
   const said = await openMemory(folder, fileName);
   try {
-    const lessons = new Map<string, Lesson>();
+    const replies = new Map<string, TeacherReply>();
     for (const passage of passages) {
       const own = await said.get(keyOf(passage));
       if (own === undefined) continue;
-      const first = readLesson(own, passage);
-      const further = readLesson((await said.get(furtherPrompt(passage, first))) ?? "", passage);
-      lessons.set(passage.id, joinedLessons(first, further));
+      const first = readReply(own, passage);
+      const further = readReply((await said.get(furtherPrompt(passage, first))) ?? "", passage);
+      replies.set(passage.id, joinedReplies(first, further));
     }
-    return lessons;
+    return replies;
   } finally {
     await said.close();
   }
@@ -49,9 +55,9 @@ export async function askTeacher(
   const reply = (key: string, prompt: string): Promise<string> => answerTo(memory, key, () => say(prompt));
   try {
     for (const [index, passage] of passages.entries()) {
-      const lesson = readLesson(await reply(keyOf(passage), teacherPrompt(passage)), passage);
-      const further = furtherPrompt(passage, lesson);
-      if (lesson.asks.length > 0) await reply(further, further);
+      const first = readReply(await reply(keyOf(passage), teacherPrompt(passage)), passage);
+      const further = furtherPrompt(passage, first);
+      if (first.asks.length > 0) await reply(further, further);
       onProgress(index + 1, passages.length);
     }
   } finally {

@@ -4,37 +4,37 @@
 import { sameAnswer } from "../gates.ts";
 import { readAnswers, verifyPrompt } from "../items/written.ts";
 import type { Passage } from "../passages.ts";
-import { type Lesson, readLesson, teacherPrompt, teacherWriter } from "./teacher.ts";
+import { readReply, type TeacherReply, teacherPrompt, teacherWriter } from "./teacher.ts";
 import type { Speaker, Writer } from "./writer.ts";
 
 /** Maximum tokens of what it writes about a passage, and of its answers to that. */
-const lessonTokens = 512;
+const replyTokens = 512;
 const answerTokens = 256;
 /** Passages that it is tried on before it is known to write at all. */
 const tried = 8;
 
 /** `speaker`: the base, asked as a chat. */
 export function selfWriter(speaker: Speaker, { seed }: { seed: number }): Writer {
-  const lessons = new Map<string, Lesson>();
-  const teacher = teacherWriter("self", lessons);
+  const replies = new Map<string, TeacherReply>();
+  const teacher = teacherWriter("self", replies);
   let writes = true;
 
   async function ask(passages: readonly Passage[]): Promise<void> {
-    const said = await speaker.chat(passages.map(teacherPrompt), { maxTokens: lessonTokens, temperature: 0, seed });
-    for (const [at, passage] of passages.entries()) lessons.set(passage.id, readLesson(said[at]!, passage));
+    const said = await speaker.chat(passages.map(teacherPrompt), { maxTokens: replyTokens, temperature: 0, seed });
+    for (const [at, passage] of passages.entries()) replies.set(passage.id, readReply(said[at]!, passage));
   }
-  const asksOf = (passage: Passage): Lesson["asks"] => lessons.get(passage.id)?.asks ?? [];
+  const asksOf = (passage: Passage): TeacherReply["asks"] => replies.get(passage.id)?.asks ?? [];
 
   return {
     ...teacher,
     async propose(passages) {
-      const known = lessons.size;
+      const known = replies.size;
       if (writes && known < tried) {
         const first = passages.slice(0, tried - known);
         await ask(first);
-        const asks = [...lessons.values()].reduce((sum, lesson) => sum + lesson.asks.length, 0);
+        const asks = [...replies.values()].reduce((sum, reply) => sum + reply.asks.length, 0);
         // A base that can write finds several answers in a passage, so fewer than one per passage means that it cannot.
-        writes = asks >= lessons.size;
+        writes = asks >= replies.size;
         if (writes && passages.length > first.length) await ask(passages.slice(first.length));
       } else if (writes) await ask(passages);
       return teacher.propose(passages);

@@ -8,7 +8,7 @@ import type { Target } from "../targets.ts";
 import type { Writer } from "./writer.ts";
 
 /** What a teacher wrote about one passage. */
-export interface Lesson {
+export interface TeacherReply {
   asks: { answer: string; questions: string[] }[];
 }
 
@@ -25,14 +25,14 @@ export function teacherPrompt(passage: Passage): string {
  * A second prompt: more questions for the answers of the first reply, unlike those that it had. A fact is found by a
  * question that was never trained the more often, the more wordings of it were.
  */
-export function furtherPrompt(passage: Passage, { asks }: Lesson): string {
+export function furtherPrompt(passage: Passage, { asks }: TeacherReply): string {
   const lines = asks.map((ask) => JSON.stringify(ask)).join("\n");
   const words = { heading: headingOf(passage), text: passage.text, asks: lines };
   return filled(ownOrEnglish(passage.language, "teach_further"), words);
 }
 
 /** Both replies as one: the questions for each answer, the first reply's before the second's. */
-export function joinedLessons(first: Lesson, further: Lesson): Lesson {
+export function joinedReplies(first: TeacherReply, further: TeacherReply): TeacherReply {
   const asks = Map.groupBy([...first.asks, ...further.asks], ({ answer }) => answer);
   return {
     asks: [...asks].map(([answer, own]) => ({
@@ -46,7 +46,7 @@ export function joinedLessons(first: Lesson, further: Lesson): Lesson {
  * Reads JSON objects, one a line or in an array. Other lines, and answers that the passage does not contain, are
  * skipped.
  */
-export function readLesson(said: string, passage: Pick<Passage, "text">): Lesson {
+export function readReply(said: string, passage: Pick<Passage, "text">): TeacherReply {
   const asks = objectsIn(said).flatMap((value) => {
     const { answer, questions } = value as { answer?: unknown; questions?: unknown };
     if (typeof answer !== "string" || answer.trim() === "" || !passage.text.includes(answer)) return [];
@@ -85,9 +85,9 @@ const inTurn = (lists: readonly (readonly string[])[]): string[] =>
     lists.flatMap((list) => list.slice(at, at + 1)),
   ).flat();
 
-/** `lessons`: by the passage's id. */
-export function teacherWriter(name: string, lessons: ReadonlyMap<string, Lesson>): Writer {
-  const asksOf = (passage: Passage): Lesson["asks"] => lessons.get(passage.id)?.asks ?? [];
+/** `replies`: by the passage's id. */
+export function teacherWriter(name: string, replies: ReadonlyMap<string, TeacherReply>): Writer {
+  const asksOf = (passage: Passage): TeacherReply["asks"] => replies.get(passage.id)?.asks ?? [];
   return {
     name,
     isTeacher: true,

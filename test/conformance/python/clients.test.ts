@@ -10,7 +10,7 @@ describe("Python clients", { skip: withoutModel || (await withoutPython()) }, ()
   let it: Served;
   let env: Record<string, string>;
   before(async () => {
-    it = await servedHouse({ PLUMBLINE_SEAT_CONTEXT: "512" });
+    it = await servedHouse({ PLUMBLINE_SLOT_CONTEXT: "512" });
     const aligned = it.align().modelId;
     assert.equal(await deployed(it, aligned), "READY");
     const path = join(installation, "test/fixtures/tiny-cross-encoder");

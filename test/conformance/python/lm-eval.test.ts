@@ -31,7 +31,7 @@ describe("lm-evaluation-harness", { skip: withoutModel || (await withoutPython()
   let it: Served;
   let generator: Generator;
   before(async () => {
-    const settings = { PLUMBLINE_THREADS: "1", PLUMBLINE_SEATS: "2", PLUMBLINE_SEAT_CONTEXT: "256" };
+    const settings = { PLUMBLINE_THREADS: "1", PLUMBLINE_SLOTS: "2", PLUMBLINE_SLOT_CONTEXT: "256" };
     const config = readConfig(settings);
     const gpu = createGpu({ memoryBytes: 4e9, gpuBytes: 0, threads: 1 });
     generator = createGenerator({ config, log: createLog("error"), gpu });

@@ -17,12 +17,12 @@ import { createGpu } from "../../../src/engine/gguf/gpu.ts";
 import { createGenerator } from "../../../src/engine/serve/bases.ts";
 import type { Report } from "../../../src/run/report.ts";
 import { readJsonLines } from "../../helpers/json-lines.ts";
-import { beTaught } from "./teacher.ts";
+import { consultTeacher } from "./teacher.ts";
 
 export const starterModel = join(import.meta.dirname, "../../../.cache/smollm2-135m-instruct-q4_1.gguf");
 const cli = join(import.meta.dirname, "../../../src/cli/main.ts");
 const quiet = createLog("error", () => {});
-const seats = 8;
+const slots = 8;
 const answerTokens = 48;
 
 export interface Item {
@@ -88,7 +88,7 @@ export async function perform(folder: string, experiment: Experiment): Promise<O
         ),
       },
     });
-  if (experiment.teacher !== null) await beTaught(run, experiment.teacher, experiment.documents);
+  if (experiment.teacher !== null) await consultTeacher(run, experiment.teacher, experiment.documents);
   const request = {
     fence: 1,
     basePath: starterModel,
@@ -165,7 +165,7 @@ export async function withModel<T>(
   use: (generator: Generator) => Promise<T>,
 ): Promise<T> {
   const generator = createGenerator({
-    config: { threads, seats, seatContext: 1024, queueLimit: 64 },
+    config: { threads, slots, slotContext: 1024, queueLimit: 64 },
     log: quiet,
     gpu: createGpu({ memoryBytes: 4 * 2 ** 30, gpuBytes: 0, threads }),
   });

@@ -22,7 +22,7 @@ const root = join(import.meta.dirname, "../..");
 export const recordedModel = "recorded";
 
 /** Asks the recorded teacher about every passage that it was not asked about yet. `of`: its file under test, such as foreign/teacher/vets. */
-export async function beTaught(run: string, of: string, documents: readonly SnapshotDocument[]): Promise<void> {
+export async function consultTeacher(run: string, of: string, documents: readonly SnapshotDocument[]): Promise<void> {
   const recorded = readJsonLines<Recorded>(join(root, `${of}.jsonl`));
   const server = await serveChat((message) => answerOf(recorded, message));
   try {

@@ -23,8 +23,8 @@ async function streamed(it: Target, json: object): Promise<{ text: string; event
   return { text, events, isWhole };
 }
 
-/** A request is answered at once where every seat is free. */
-async function seatsAreFree(it: Target): Promise<void> {
+/** A request is answered at once where every slot is free. */
+async function slotsAreFree(it: Target): Promise<void> {
   const answers = await Promise.all([it.complete({ max_tokens: 1 }), it.complete({ max_tokens: 1 })]);
   assert.deepEqual(
     answers.map(({ status }) => status),
@@ -190,7 +190,7 @@ export const inference: Case[] = [
         ],
         ["type", forced({ type: "nonsense" }), 422],
       ]);
-      await seatsAreFree(it);
+      await slotsAreFree(it);
       return came;
     },
   },
@@ -263,8 +263,8 @@ export const inference: Case[] = [
   },
   {
     id: 52,
-    situation: "the client leaves at the first event, at the fifth, before the head, and while it waits for a seat",
-    expected: "seats are free, what waited draws nothing, one usage row a request",
+    situation: "the client leaves at the first event, at the fifth, before the head, and while it waits for a slot",
+    expected: "slots are free, what waited draws nothing, one usage row a request",
     async run(it) {
       const rows = it.usageRows();
       for (const events of [1, 5]) {
@@ -286,7 +286,7 @@ export const inference: Case[] = [
       await delay(200);
       await leave(100);
       await Promise.all(held);
-      await seatsAreFree(it);
+      await slotsAreFree(it);
       await it.until("the end of the usage rows", () => {
         const open = it.store
           .prepare<[], { n: number }>("SELECT count(*) AS n FROM usage WHERE outcome = 'open'")
@@ -310,7 +310,7 @@ export const inference: Case[] = [
       const text = JSON.stringify({
         model: it.baseId,
         prompt,
-        max_tokens: limits.seatContext - 8,
+        max_tokens: limits.slotContext - 8,
         ignore_eos: true,
         stream: true,
         logprobs: 20,
@@ -329,13 +329,13 @@ export const inference: Case[] = [
         assert.ok(gone, `still open: ${sent.slice(0, 40)}`);
         closed.push(Math.round((performance.now() - from) / 1000));
       }
-      await seatsAreFree(it);
+      await slotsAreFree(it);
       return `closed after ${closed.join(", ")} s`;
     },
   },
   {
     id: 54,
-    situation: `1,000 streams for two seats and ${limits.queue} that may wait`,
+    situation: `1,000 streams for two slots and ${limits.queue} that may wait`,
     expected: "503 with Retry-After before any event, the others are answered",
     async run(it) {
       const json = { model: it.baseId, prompt: "a", max_tokens: 8, ignore_eos: true, stream: true };

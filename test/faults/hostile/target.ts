@@ -61,13 +61,13 @@ export const limits = {
   stallSeconds: 3,
   uploadBytes: 8 << 20,
   queue: 32,
-  seatContext: 512,
+  slotContext: 512,
 };
 
 const settings: Settings = {
   PLUMBLINE_FREE_DISK: "0",
-  PLUMBLINE_SEATS: "2",
-  PLUMBLINE_SEAT_CONTEXT: String(limits.seatContext),
+  PLUMBLINE_SLOTS: "2",
+  PLUMBLINE_SLOT_CONTEXT: String(limits.slotContext),
   PLUMBLINE_THREADS: "2",
   PLUMBLINE_QUEUE_LIMIT: String(limits.queue),
   PLUMBLINE_HEAD_SECONDS: String(limits.headSeconds),

@@ -267,8 +267,8 @@ test("a phase over several turns: the real trainer says of the policy's tokens w
   const phase = learned.filter(({ tokens }) => tokenizer!.decode([...tokens]).includes("tool: 6"));
   assert.ok(phase.length > 0);
   for (const { tokens, weights } of phase) {
-    const taught = tokenizer!.decode([...tokens].filter((_, at) => weights[at] !== 0));
-    assert.match(taught, /<call>/);
-    assert.doesNotMatch(taught, /tool: 6|tools: |lamp/);
+    const trained = tokenizer!.decode([...tokens].filter((_, at) => weights[at] !== 0));
+    assert.match(trained, /<call>/);
+    assert.doesNotMatch(trained, /tool: 6|tools: |lamp/);
   }
 });

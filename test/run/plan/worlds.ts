@@ -24,7 +24,7 @@ const knowledge = 3;
 const suspect = 5;
 
 /** Share of a class's items that is right where nothing, and where everything, is mastered. */
-const untaught: Record<Class, number> = {
+const shareUntrained: Record<Class, number> = {
   known: 0.95,
   format: 0.08,
   elicitation: 0.1,
@@ -32,7 +32,7 @@ const untaught: Record<Class, number> = {
   reading: 0.05,
   suspect: 0.02,
 };
-const taught = 0.95;
+const shareTrained = 0.95;
 
 /** The truth of one arm. Effort is steps / stepsPerUnit. */
 interface ArmTruth {
@@ -527,9 +527,9 @@ function chances({ mastered, available, forgotten }: Checkpoint): { right: numbe
 }
 
 function chanceOf(at: number, share: number, forgotten: number): number {
-  const floor = untaught[classes[at]!];
+  const floor = shareUntrained[classes[at]!];
   if (at === known) return floor * (1 - forgotten);
-  return at === suspect ? floor : floor + (taught - floor) * share;
+  return at === suspect ? floor : floor + (shareTrained - floor) * share;
 }
 
 const scoreOf = (shares: Record<Class, number>, mastered: readonly number[], forgotten: number): number =>

@@ -64,7 +64,7 @@ export async function check(
 /** The questions of the checks, put to the model as chats. */
 function asking(generator: Generator, ref: ModelRef, signal: AbortSignal) {
   const tokenizer = generator.tokenizer(ref.baseId);
-  const context = Math.min(generator.seatContext, tokenizer.trainContext || generator.seatContext);
+  const context = Math.min(generator.slotContext, tokenizer.trainContext || generator.slotContext);
   const promptOf = (content: string): number[] => formatChat(tokenizer, [{ role: "user", content }]);
   const tokensOf = ({ prompt, answer }: Scored) => {
     const before = promptOf(prompt);

@@ -1,13 +1,13 @@
-// Prompts that lost their seat: not read again, nobody else's, and gone when their memory is wanted.
+// Prompts that lost their slot: not read again, nobody else's, and gone when their memory is wanted.
 import assert from "node:assert/strict";
 import { readdirSync, readlinkSync } from "node:fs";
 import { test } from "node:test";
 import { createLog } from "../../src/base/log.ts";
 import type { NativeContext } from "../../src/engine/serve/binding.ts";
-import { ParkedPrompts } from "../../src/engine/serve/parked.ts";
+import { OffloadedPrompts } from "../../src/engine/serve/offloaded.ts";
 import { adapterFolder, base, collect, createEngine, requestOf } from "./engine-fixture.ts";
 
-const few = { seats: 2, seatContext: 256 };
+const few = { slots: 2, slotContext: 256 };
 const topics = ["the sea", "a mill by the river", "an old clock", "the road to the north"];
 
 /** Answers of eight tokens, each to a prompt of its own of some forty. */
@@ -38,7 +38,7 @@ const openPrompts = (): number =>
     }
   }).length;
 
-test("a prompt that lost its seat is not read again, by its owner and under its adapter", async () => {
+test("a prompt that lost its slot is not read again, by its owner and under its adapter", async () => {
   const folder = adapterFolder();
   const { generator, ask, unread } = await house();
   const adapter = folder.adapter("one", 1);
@@ -60,8 +60,8 @@ test("a prompt that lost its seat is not read again, by its owner and under its 
 });
 
 test("whoever makes room while others still answer is not read again either", async () => {
-  const { generator, prompts, unread } = await house({ seats: 4, seatContext: 256 });
-  // The shorter answers end first, and leave gaps between the seats of those that go on.
+  const { generator, prompts, unread } = await house({ slots: 4, slotContext: 256 });
+  // The shorter answers end first, and leave gaps between the slots of those that go on.
   await Promise.all(
     [24, 4, 20, 8].map((maxTokens, index) =>
       collect(generator, requestOf(prompts[index]!, { owner: "ada", maxTokens, ignoreEos: true })),
@@ -83,11 +83,11 @@ test("a long answer is kept with its prompt, and a prompt that goes on from it r
   await generator.dispose();
 });
 
-test("the memory of parked prompts is lent: who needs it gets it, and with the base all of it goes", async () => {
+test("the memory of offloaded prompts is lent: who needs it gets it, and with the base all of it goes", async () => {
   const { generator, gpu, ask, unread } = await house();
   const { free } = gpu.snapshot().machine;
   for (const index of [0, 1, 2, 3]) await ask(index);
-  // One after another they take the same seat.
+  // One after another they take the same slot.
   assert.equal(openPrompts(), 3);
   assert.equal(gpu.snapshot().machine.free, free);
   const wanted = gpu.reserve("a run", { machine: free, gpu: 0 })!;
@@ -103,55 +103,55 @@ test("the memory of parked prompts is lent: who needs it gets it, and with the b
   assert.equal(gpu.lend("all of it", 4e9, () => {})?.bytes.machine, 4e9);
 });
 
-/** Parked prompts of 100 bytes each over a context that writes them as it is told; `log` says what went wrong. */
-function parkedOver(save: () => Promise<number | null>, bytes = 250) {
+/** Offloaded prompts of 100 bytes each over a context that writes them as it is told; `log` says what went wrong. */
+function offloadedOver(save: () => Promise<number | null>, bytes = 250) {
   const events: string[] = [];
   const context = { save, restore: async () => true, clear: () => {} } as unknown as NativeContext;
   const log = createLog("warn", (line) => events.push(JSON.parse(line).event));
-  const parked = new ParkedPrompts({ context, bytes, lend: () => ({ release: () => {} }), log });
+  const offloaded = new OffloadedPrompts({ context, bytes, lend: () => ({ release: () => {} }), log });
   const held = (first: number, length = 20) => ({
     key: "",
     owner: "ada",
     cells: Array(length).fill(first) as number[],
   });
-  return { parked, held, events, isKept: (first: number) => parked.find(held(first)) !== null };
+  return { offloaded, held, events, isKept: (first: number) => offloaded.find(held(first)) !== null };
 }
 
 test("the prompt asked for longest ago goes first, and one that goes on from another takes its place", async () => {
-  const { parked, held, isKept } = parkedOver(async () => 100);
-  await parked.keep(held(1), 0);
-  await parked.keep(held(2), 0);
-  assert.ok(await parked.restore(parked.find(held(1))!.parked, 0));
-  await parked.keep(held(3), 0);
+  const { offloaded, held, isKept } = offloadedOver(async () => 100);
+  await offloaded.keep(held(1), 0);
+  await offloaded.keep(held(2), 0);
+  assert.ok(await offloaded.restore(offloaded.find(held(1))!.offloaded, 0));
+  await offloaded.keep(held(3), 0);
   assert.deepEqual([1, 2, 3].map(isKept), [true, false, true]);
-  await parked.keep(held(1, 30), 0);
+  await offloaded.keep(held(1, 30), 0);
   assert.deepEqual([1, 3].map(isKept), [true, true]);
-  assert.equal(parked.find(held(1, 30))!.length, 30);
-  parked.forget();
+  assert.equal(offloaded.find(held(1, 30))!.length, 30);
+  offloaded.forget();
   assert.equal(openPrompts(), 0);
 });
 
 test("where there is no room for one more prompt, it is said once, and those that are kept make room for each other", async () => {
   let isFull = false;
   let tries = 0;
-  const { parked, held, events, isKept } = parkedOver(async () => {
+  const { offloaded, held, events, isKept } = offloadedOver(async () => {
     tries++;
     if (isFull) throw new Error("no space left on device");
     return 100;
   });
-  await parked.keep(held(1), 0);
+  await offloaded.keep(held(1), 0);
   isFull = true;
-  await parked.keep(held(2), 0);
+  await offloaded.keep(held(2), 0);
   isFull = false;
-  await parked.keep(held(3), 0);
-  assert.deepEqual([events, [1, 2, 3].map(isKept)], [["prompt_not_parked"], [false, false, true]]);
-  parked.forget();
+  await offloaded.keep(held(3), 0);
+  assert.deepEqual([events, [1, 2, 3].map(isKept)], [["prompt_not_offloaded"], [false, false, true]]);
+  offloaded.forget();
   assert.equal(openPrompts(), 0);
-  const none = parkedOver(async () => {
+  const none = offloadedOver(async () => {
     tries++;
     throw new Error("no space left on device");
   });
   tries = 0;
-  for (const first of [1, 2, 3]) await none.parked.keep(none.held(first), 0);
-  assert.deepEqual([tries, none.events, openPrompts()], [1, ["prompt_not_parked"], 0]);
+  for (const first of [1, 2, 3]) await none.offloaded.keep(none.held(first), 0);
+  assert.deepEqual([tries, none.events, openPrompts()], [1, ["prompt_not_offloaded"], 0]);
 });

@@ -1,4 +1,4 @@
-// How far the documents support an answer: whether the passages that its question is about contain its words.
+// How far an answer is grounded in the documents: whether the passages that its question is about contain its words.
 //
 //   w   = ln((N + 1) / (m + ½)) of each word that m of N passages hold
 //   h_i = Σ w of the answer's words that passage i holds / Σ w of all of them
@@ -20,26 +20,26 @@ import { spread } from "../base/spread.ts";
 import { functionWords, hashOf, wordsOf } from "../base/text.ts";
 
 /** Order of the feature vector. */
-export const supportFeatureNames = ["support_share", "support_about", "support_gap"] as const;
+export const groundingFeatureNames = ["grounding_share", "grounding_about", "grounding_gap"] as const;
 
-export interface SupportReference {
+export interface GroundingReference {
   /** The words of each passage: Uint32 hashes, ascending, in base64. The text itself is not kept. */
   words: string[];
 }
 
-/** The features of an answer, in the order of `supportFeatureNames`. */
-export type SupportOf = (answer: string) => number[];
+/** The features of an answer, in the order of `groundingFeatureNames`. */
+export type GroundingOf = (answer: string) => number[];
 
-export interface SupportSpace {
+export interface GroundingSpace {
   /** Called once per question, for any number of answers. */
-  about(question: string): SupportOf;
+  about(question: string): GroundingOf;
 }
 
 /** Maximum number of words kept: one megabyte of an artefact, from more than a megabyte of text. Of larger documents a sample is kept. */
 export const mostWords = 180_000;
 
 /** null when there are no passages. */
-export function supportReference(passages: readonly string[]): SupportReference | null {
+export function groundingReference(passages: readonly string[]): GroundingReference | null {
   if (passages.length === 0) return null;
   return { words: packed(passages, (text) => text).map(({ words }) => words) };
 }
@@ -53,7 +53,7 @@ export function packed<T>(passages: readonly T[], textOf: (passage: T) => string
 }
 
 /** The space of a reference, built once per reference object. */
-export const supportSpace = remembered(({ words }: SupportReference): SupportSpace => {
+export const groundingSpace = remembered(({ words }: GroundingReference): GroundingSpace => {
   const passages = passageSpace(words);
   return {
     about(question) {

@@ -6,7 +6,7 @@
  * already, or when no run of free or own ids is long enough.
  */
 export function movesToAlign(
-  seats: number,
+  slots: number,
   members: readonly number[],
   taken: (id: number) => boolean,
 ): [from: number, to: number][] {
@@ -14,7 +14,7 @@ export function movesToAlign(
   const size = members.length;
   if (size < 2 || Math.max(...members) - Math.min(...members) + 1 === size) return [];
   let best: [number, number][] | null = null;
-  for (let start = 0; start + size <= seats; start++) {
+  for (let start = 0; start + size <= slots; start++) {
     const window = Array.from({ length: size }, (_, offset) => start + offset);
     if (window.some((id) => taken(id) && !own.has(id))) continue;
     const outside = members.filter((id) => id < start || id >= start + size);
@@ -25,17 +25,17 @@ export function movesToAlign(
 }
 
 /** A free id between the group's own, else beside them, else at the start of the longest free run. −1 when all are taken. */
-export function seatBeside(seats: number, members: readonly number[], taken: (id: number) => boolean): number {
+export function slotBeside(slots: number, members: readonly number[], taken: (id: number) => boolean): number {
   if (members.length > 0) {
     const [first, last] = [Math.min(...members), Math.max(...members)];
     const between = Array.from({ length: last - first + 1 }, (_, offset) => first + offset);
-    for (const id of [...between, last + 1, first - 1]) if (id >= 0 && id < seats && !taken(id)) return id;
+    for (const id of [...between, last + 1, first - 1]) if (id >= 0 && id < slots && !taken(id)) return id;
   }
   let best = -1;
   let longest = 0;
-  for (let id = 0; id < seats; id++) {
+  for (let id = 0; id < slots; id++) {
     let length = 0;
-    while (id + length < seats && !taken(id + length)) length++;
+    while (id + length < slots && !taken(id + length)) length++;
     if (length > longest) [best, longest] = [id, length];
     id += length;
   }

@@ -1,12 +1,13 @@
-// Keeps prompts that lost their seat, in case they are sent again: their keys and values as bytes in the machine's memory, in
-// unlinked files that disappear with the process. The least recently used are dropped first.
+// The offloaded prompt cache. Keeps prompts that lost their slot, in case they are sent again: their keys and values as
+// bytes in the machine's memory, in unlinked files that disappear with the process. The least recently used are dropped
+// first.
 import { closeSync, existsSync, openSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { randomWord } from "../../base/ids.ts";
 import type { Log } from "../../base/log.ts";
 import type { NativeContext } from "./binding.ts";
-import { commonPrefix } from "./seats.ts";
+import { commonPrefix } from "./slots.ts";
 
 /** What a sequence holds, and for whom. */
 export interface Held {
@@ -19,13 +20,13 @@ export interface Held {
 /** Maximum number of prompts kept: each has a file open, and is compared with every request. */
 const mostPrompts = 256;
 
-interface Parked extends Held {
+interface Offloaded extends Held {
   descriptor: number;
   bytes: number;
   release(): void;
 }
 
-export interface ParkedPromptsOptions {
+export interface OffloadedPromptsOptions {
   context: NativeContext;
   /** Maximum number of bytes kept. */
   bytes: number;
@@ -34,26 +35,26 @@ export interface ParkedPromptsOptions {
   log: Log;
 }
 
-export class ParkedPrompts {
-  private readonly options: ParkedPromptsOptions;
+export class OffloadedPrompts {
+  private readonly options: OffloadedPromptsOptions;
   /** Least recently used first. */
-  private readonly all = new Set<Parked>();
+  private readonly all = new Set<Offloaded>();
   private bytes = 0;
   /** Maximum number of bytes kept; lowered when the machine has no room for more. */
   private most: number;
 
-  constructor(options: ParkedPromptsOptions) {
+  constructor(options: OffloadedPromptsOptions) {
     this.options = options;
     this.most = options.bytes;
   }
 
   /** The kept prompt with the longest prefix in common with this one, of the same owner and adapter. */
-  find({ key, owner, cells }: Held): { parked: Parked; length: number } | null {
-    let best: { parked: Parked; length: number } | null = null;
-    for (const parked of this.all) {
-      if (parked.key !== key || parked.owner !== owner) continue;
-      const length = commonPrefix(parked.cells, cells);
-      if (length > (best?.length ?? 0)) best = { parked, length };
+  find({ key, owner, cells }: Held): { offloaded: Offloaded; length: number } | null {
+    let best: { offloaded: Offloaded; length: number } | null = null;
+    for (const offloaded of this.all) {
+      if (offloaded.key !== key || offloaded.owner !== owner) continue;
+      const length = commonPrefix(offloaded.cells, cells);
+      if (length > (best?.length ?? 0)) best = { offloaded, length };
     }
     return best;
   }
@@ -63,7 +64,7 @@ export class ParkedPrompts {
     const known = this.find(held);
     if (known?.length === held.cells.length || this.most === 0) return;
     // It is a prefix of the prompt that is kept from now on.
-    if (known !== null && known.length === known.parked.cells.length) this.drop(known.parked);
+    if (known !== null && known.length === known.offloaded.cells.length) this.drop(known.offloaded);
     const { context, log } = this.options;
     let descriptor: number | null = null;
     try {
@@ -74,7 +75,7 @@ export class ParkedPrompts {
     } catch (error) {
       // There is no room for more, for example in a container's /dev/shm: the prompt will be read again, and from now on no
       // more bytes are kept than at present.
-      log("warn", "prompt_not_parked", { error, keptBytes: this.bytes });
+      log("warn", "prompt_not_offloaded", { error, keptBytes: this.bytes });
       if (descriptor !== null) closeSync(descriptor);
       this.most = this.bytes;
     }
@@ -84,11 +85,11 @@ export class ParkedPrompts {
     const oldest = this.all.values();
     const isFull = (): boolean => this.bytes + bytes > this.most || this.all.size >= mostPrompts;
     for (let next = oldest.next(); !next.done && isFull(); next = oldest.next()) this.drop(next.value);
-    const grant = bytes > this.most ? null : this.options.lend(bytes, () => this.drop(parked));
-    const parked: Parked = { ...held, descriptor, bytes, release: () => grant?.release() };
+    const grant = bytes > this.most ? null : this.options.lend(bytes, () => this.drop(offloaded));
+    const offloaded: Offloaded = { ...held, descriptor, bytes, release: () => grant?.release() };
     if (grant === null) closeSync(descriptor);
     else {
-      this.all.add(parked);
+      this.all.add(offloaded);
       this.bytes += bytes;
     }
   }
@@ -96,15 +97,15 @@ export class ParkedPrompts {
   /**
    * Overwrites the sequence with a prompt, which stays kept. false: it was not restored, and the sequence must be cleared.
    */
-  async restore(parked: Parked, sequence: number): Promise<boolean> {
-    if (!this.all.has(parked)) return false;
-    this.all.delete(parked);
-    this.all.add(parked);
+  async restore(offloaded: Offloaded, sequence: number): Promise<boolean> {
+    if (!this.all.has(offloaded)) return false;
+    this.all.delete(offloaded);
+    this.all.add(offloaded);
     try {
-      return await this.options.context.restore(sequence, pathOf(parked.descriptor));
+      return await this.options.context.restore(sequence, pathOf(offloaded.descriptor));
     } catch (error) {
       this.options.log("warn", "prompt_not_restored", { error });
-      this.drop(parked);
+      this.drop(offloaded);
       this.options.context.clear(sequence);
       return false;
     }
@@ -112,14 +113,14 @@ export class ParkedPrompts {
 
   /** Drops what was computed under an adapter, or everything. */
   forget(key?: string): void {
-    for (const parked of [...this.all]) if (key === undefined || parked.key === key) this.drop(parked);
+    for (const offloaded of [...this.all]) if (key === undefined || offloaded.key === key) this.drop(offloaded);
   }
 
-  private drop(parked: Parked): void {
-    if (!this.all.delete(parked)) return;
-    this.bytes -= parked.bytes;
-    closeSync(parked.descriptor);
-    parked.release();
+  private drop(offloaded: Offloaded): void {
+    if (!this.all.delete(offloaded)) return;
+    this.bytes -= offloaded.bytes;
+    closeSync(offloaded.descriptor);
+    offloaded.release();
   }
 }
 
