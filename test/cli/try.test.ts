@@ -16,7 +16,7 @@ test("what was begun is taken up again, and nothing is made twice", async (conte
     assert.equal(code, exitCodes.failure.code, stderr);
     assert.match(stderr, /Uploaded 8 documents and a benchmark: 42 dev, 77 sealed questions\n/);
     assert.match(stderr, /The base model answers 0\.0 % of 77 sealed questions\n/);
-    assert.match(stderr, /plumbline: .*ended FAILED: .*io_error/);
+    assert.match(stderr, /plumbline: .*ended FAILED: .*cannot be read \(ENOENT\)/);
   }
   const count = (table: string): number =>
     it.store.prepare<[], { n: number }>(`SELECT count(*) AS n FROM ${table}`).get()!.n;

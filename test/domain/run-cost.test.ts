@@ -38,7 +38,7 @@ function worker(noGpu: string | null) {
   return { trainer, asked };
 }
 
-const base = { path: "model.gguf", memory_bytes: 2000 };
+const base = { path: tinyModel("tiny-f32"), memory_bytes: 2000 };
 
 test("time is foretold for the CPU where there is a GPU that the trainer cannot use", async () => {
   const cost = (noGpu: string | null) =>

@@ -165,9 +165,17 @@ class Reader {
   }
 }
 
+function opened(path: string): number {
+  try {
+    return openSync(path, "r");
+  } catch (error) {
+    throw refuse(`it cannot be read (${(error as NodeJS.ErrnoException).code})`);
+  }
+}
+
 /** Throws model_invalid with what is wrong. Blocks for as long as reading at most 64 MiB takes. */
 export function readGgufHeader(path: string): GgufHeader {
-  const fd = openSync(path, "r");
+  const fd = opened(path);
   try {
     const fileBytes = fstatSync(fd).size;
     const reader = new Reader(fd, fileBytes);
