@@ -29,9 +29,6 @@ import { installedWriter } from "../study/writers/installed.ts";
 import { speakFailure } from "./output.ts";
 
 const heartbeatMs = 1000;
-/** Width of an evaluation's groups, in slots. */
-const evaluationSlots = 8;
-
 export function register(program: Command): void {
   program
     .command("run", { hidden: true })
@@ -83,7 +80,7 @@ export async function runFolder(folder: string, makeParts: MakeParts = partsOf):
 /** The parts of a run on this machine. The request's budget bounds both engines, which are never open together. */
 export const partsOf: MakeParts = async (request, config, log, control) => {
   const { createGenerator, openTokenizer } = await import("../engine/serve/bases.ts");
-  const { createGpu } = await import("../engine/gguf/gpu.ts");
+  const { createGpu, evaluationWidth } = await import("../engine/gguf/gpu.ts");
   const { threads, memory_bytes, gpu_memory_bytes = 0 } = request.budget;
   return {
     control,
@@ -94,7 +91,7 @@ export const partsOf: MakeParts = async (request, config, log, control) => {
       createGenerator({
         config: {
           threads,
-          slots: evaluationSlots,
+          slots: evaluationWidth,
           slotContext: Math.max(config.slotContext, request.recipe.rendering.max_seq_len),
           queueLimit: config.queueLimit,
         },

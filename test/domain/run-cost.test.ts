@@ -38,7 +38,7 @@ function worker(noGpu: string | null) {
   return { trainer, asked };
 }
 
-const base = { path: tinyModel("tiny-f32"), memory_bytes: 2000 };
+const base = { path: "model.gguf", layers: 30, memory_bytes: 2000 };
 
 test("time is foretold for the CPU where there is a GPU that the trainer cannot use", async () => {
   const cost = (noGpu: string | null) =>
@@ -88,7 +88,7 @@ test("the worker itself says of both devices what they compute at once and what 
   const trainer = startTrainer({ executable, log: silentLog });
   const path = tinyModel("tiny-f32");
   const { needs } = await costOf(trainer, {
-    ...{ base: { path, memory_bytes: 1 }, recipe: of({ rows: 16, longest: 64 }), threads: 1, hasGpu: false },
+    ...{ base: { path, layers: 2, memory_bytes: 1 }, recipe: of({ rows: 16, longest: 64 }), threads: 1, hasGpu: false },
   });
   assert.deepEqual(
     needs.map(({ passTokens }) => passTokens),

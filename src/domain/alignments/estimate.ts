@@ -1,8 +1,6 @@
 // Estimates what an alignment would take before it starts: rows from the plain forms of its documents, time from what
 // the trainer's arithmetic allows on this machine. Figures are ranges; none is a promise.
 import type { Recipe } from "../../contract/recipe.ts";
-import { shapeOf as modelShapeOf } from "../../engine/gguf/gpu.ts";
-import { readGgufHeader } from "../../engine/gguf/header.ts";
 import type { Trainer, TrainingEstimate } from "../../engine/train/trainer.ts";
 import { shapeOf } from "../../run/folder/adapter-shape.ts";
 import type { Planned } from "../../study/plain.ts";
@@ -47,8 +45,8 @@ export interface RunCost {
 
 /**
  * What training the base by the recipe takes on this machine, by the trainer's own figures for its device. Before and
- * after training the run needs what serving the base needs, in the same memory pool as serving. `hasGpu`: whether
- * inference is known to run on a GPU.
+ * after training the run evaluates the model, which takes `memory_bytes`, in the same memory pool as serving. `hasGpu`:
+ * whether inference is known to run on a GPU.
  */
 export async function costOf(
   trainer: Trainer,
@@ -57,11 +55,15 @@ export async function costOf(
     recipe,
     threads,
     hasGpu,
-  }: { base: { path: string; memory_bytes: number }; recipe: Recipe; threads: number; hasGpu: boolean },
+  }: {
+    base: { path: string; layers: number; memory_bytes: number };
+    recipe: Recipe;
+    threads: number;
+    hasGpu: boolean;
+  },
 ): Promise<RunCost> {
   try {
-    const { layers } = modelShapeOf(readGgufHeader(base.path));
-    const { rank, targets, dropout = 0, firstLayer = 0 } = shapeOf(recipe, layers);
+    const { rank, targets, dropout = 0, firstLayer = 0 } = shapeOf(recipe, base.layers);
     const { devices, noGpu } = await trainer.hello();
     // The list also holds a GPU that the trainer cannot use.
     const device = devices.find(({ kind }) => kind === (noGpu === null ? "cuda" : "cpu"))!;

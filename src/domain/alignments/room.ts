@@ -6,7 +6,8 @@ import { trainerVersion } from "../../base/versions.ts";
 import type { Catalog } from "../../catalog/index.ts";
 import type { AutoAlignStatus } from "../../contract/auto-align.ts";
 import type { Recipe } from "../../contract/recipe.ts";
-import type { Gpu } from "../../engine/gguf/gpu.ts";
+import { evaluatedBytes, type Gpu, shapeOf } from "../../engine/gguf/gpu.ts";
+import { readGgufHeader } from "../../engine/gguf/header.ts";
 import type { Trainer } from "../../engine/train/trainer.ts";
 import type { Worker } from "../../jobs/runner.ts";
 import { createMoves, webhookOf } from "./auto/moves.ts";
@@ -51,7 +52,7 @@ export interface AlignmentsRoomParts
       | "keepGuards"
       | "enqueueEvaluation"
     > {
-  config: Pick<Config, "autoAlign" | "maxRuns" | "threads" | "trainer">;
+  config: Pick<Config, "autoAlign" | "maxRuns" | "slotContext" | "threads" | "trainer">;
   catalog: Catalog;
   /** Version of plumbline. */
   version: string;
@@ -94,7 +95,10 @@ export async function createAlignmentsRoom(parts: AlignmentsRoomParts): Promise<
 
   async function costOf(base: BaseModel, recipe: Recipe): Promise<RunCost> {
     const hasGpu = gpu.snapshot().gpu !== null;
-    const cost = await askCost(parts.startTrainer(), { base, recipe, threads: config.threads, hasGpu });
+    const shape = shapeOf(readGgufHeader(base.path));
+    const slotContext = Math.max(config.slotContext, recipe.rendering.max_seq_len);
+    const asked = { path: base.path, layers: shape.layers, memory_bytes: evaluatedBytes(shape, slotContext) };
+    const cost = await askCost(parts.startTrainer(), { base: asked, recipe, threads: config.threads, hasGpu });
     if (cost.gpuBytes !== null) gpu.found(cost.gpuBytes);
     return cost;
   }

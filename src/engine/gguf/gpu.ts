@@ -166,6 +166,17 @@ export function contextBytes(shape: ModelShape, use: { slots: number; slotContex
 export const embeddingBytes = (shape: ModelShape, use: { tokens: number; batch: number }): number =>
   contextBytes(shape, { slots: 1, slotContext: use.tokens, batch: use.batch }) + 4 * use.batch * shape.vocabulary;
 
+/** Rows of the evaluation lane, or the number of slots where that is less. */
+export const evaluationWidth = 8;
+/** Tokens of a decode. */
+export const batchTokens = 512;
+
 /** Bytes of a base with its pool of slots. */
 export const baseBytes = (shape: ModelShape, use: { slots: number; slotContext: number; batch: number }): number =>
   shape.weightBytes + contextBytes(shape, use);
+
+/** Bytes of a model that answers while an evaluation runs: its lane takes as much as the pool of slots. */
+export const evaluatedBytes = (shape: ModelShape, slotContext: number): number => {
+  const use = { slots: evaluationWidth, slotContext, batch: batchTokens };
+  return baseBytes(shape, use) + contextBytes(shape, use);
+};

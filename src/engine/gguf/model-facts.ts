@@ -1,6 +1,6 @@
 // What a sound header says of a model, and whether the trainer can align it. Pure.
 import { settings } from "../../base/config.ts";
-import { baseBytes, embeddingBytes, type ModelShape, shapeOf } from "./gpu.ts";
+import { baseBytes, batchTokens, embeddingBytes, type ModelShape, shapeOf } from "./gpu.ts";
 import type { GgufHeader } from "./header.ts";
 import { type ModelKind, poolingOf } from "./pooling.ts";
 import { reasonNotToTrain } from "./trainable.ts";
@@ -101,7 +101,7 @@ export function factsOf(
     bytes: header.fileBytes,
     memoryBytes:
       kind === "text"
-        ? baseBytes({ weightBytes, ...shape }, { slots: slotPool.slots, slotContext, batch: 512 })
+        ? baseBytes({ weightBytes, ...shape }, { slots: slotPool.slots, slotContext, batch: batchTokens })
         : weightBytes + embeddingBytes({ weightBytes, ...shape }, { tokens: slotContext, batch: slotContext }),
     reason:
       kind === "text"

@@ -8,6 +8,7 @@ import type { Log } from "../../base/log.ts";
 import type { LoadedInfo, ModelRef } from "../generator.ts";
 import {
   baseBytes,
+  batchTokens,
   contextBytes,
   embeddingBytes,
   type Gpu,
@@ -34,9 +35,6 @@ import { OffloadedPrompts } from "./offloaded.ts";
 import { ThreadChoice } from "./thread-choice.ts";
 import { Turns } from "./turns.ts";
 
-/** Rows of the evaluation lane, or the number of slots where that is less. */
-export const evaluationWidth = 8;
-const batchTokens = 512;
 /** Tokens a step may read of each prompt while others answer. A CPU reads some 500 a second (135M), a GPU many thousands. */
 const prefillTokens = { cpu: 64, gpu: 512 };
 

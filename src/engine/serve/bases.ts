@@ -5,18 +5,12 @@
 //
 // A base stays loaded as long as it has an entry; an entry is an adapter or the bare base. A native abort cannot be caught,
 // so whatever could cause one is checked beforehand: memory, prompt lengths, token ids.
+
 import { Failure, invalid } from "../../base/errors.ts";
 import type { Log } from "../../base/log.ts";
 import type { EvaluateRequest, GenerateRequest, Generator, LoadedInfo, ModelRef, Tokenizer } from "../generator.ts";
-import {
-  type Base,
-  embeddingLane,
-  evaluationWidth,
-  type GeneratorOptions,
-  openAdapter,
-  openBase,
-  withLane,
-} from "./base-model.ts";
+import { evaluationWidth } from "../gguf/gpu.ts";
+import { type Base, embeddingLane, type GeneratorOptions, openAdapter, openBase, withLane } from "./base-model.ts";
 import type { Batcher } from "./batcher.ts";
 import { type NativeAdapter, openNative } from "./binding.ts";
 import { type EmbeddingLane, embedTexts, rankDocuments } from "./embedding.ts";
