@@ -83,27 +83,29 @@ export async function phrase(parts: MakeParts, claim: Claim, draft: DraftRow, si
     for (const [at, some] of items.entries()) written[first + at] = some;
   };
   await withDocuments(parts, draft, signal, async (documents, thread) => {
-    if (writer !== null) await thread.index({ documents });
-    const searchOpen = async (by: ItemWriter): Promise<void> => {
-      const open = written.flatMap((items, at) => items.filter(isToSearch).map((item) => ({ at, item })));
-      const found = await thread.search(open.map(({ item }) => item.question));
-      for (const [index, { at, item }] of open.entries()) {
+    if (writer !== null) {
+      await thread.index({ documents });
+      const searchOpen = async (): Promise<void> => {
+        const open = written.flatMap((items, at) => items.filter(isToSearch).map((item) => ({ at, item })));
+        const found = await thread.search(open.map(({ item }) => item.question));
+        for (const [index, { at, item }] of open.entries()) {
+          signal.throwIfAborted();
+          const since = parts.clock.monotonicMs();
+          const searched = await writer.search(item, planOf(at), found[index]!);
+          keep(at, [written[at]!.map((one) => (one === item ? searched : one))], since);
+        }
+      };
+      // A process that ended between writing and searching left some open.
+      await searchOpen();
+      while (written.length < plans.length && !isEnough()) {
         signal.throwIfAborted();
+        if (isStopping(parts, claim)) return;
+        const first = written.length;
+        const group = plans.slice(first, first + writer.together).map((_, at) => planOf(first + at));
         const since = parts.clock.monotonicMs();
-        const searched = await by.search(item, planOf(at), found[index]!);
-        keep(at, [written[at]!.map((one) => (one === item ? searched : one))], since);
+        keep(first, await writer.write(group), since);
+        await searchOpen();
       }
-    };
-    // A process that ended between writing and searching left some open.
-    if (writer !== null) await searchOpen(writer);
-    while (writer !== null && written.length < plans.length && !isEnough()) {
-      signal.throwIfAborted();
-      if (isStopping(parts, claim)) return;
-      const first = written.length;
-      const group = plans.slice(first, first + writer.together).map((_, at) => planOf(first + at));
-      const since = parts.clock.monotonicMs();
-      keep(first, await writer.write(group), since);
-      await searchOpen(writer);
     }
     const said = written.map((items, at): WrittenOf => {
       const { passage, near } = planOf(at);
