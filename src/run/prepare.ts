@@ -14,7 +14,7 @@ import { type Memory, openMemory, removeMemory } from "./folder/memory.ts";
 import { identityOf } from "./folder/request.ts";
 import { type PrepareReport, preparedFolder } from "./folder/rows.ts";
 import { readReplies } from "./folder/teacher.ts";
-import { replayRows } from "./replay.ts";
+import { naturalShareOf, replayRows } from "./replay.ts";
 import { type Prepared, preparedForm, rowsFormat, type TrainingRow } from "./rows.ts";
 import { createSpeaker } from "./speaker.ts";
 import { stage } from "./stage.ts";
@@ -118,7 +118,8 @@ async function makeRows(run: Run): Promise<Made> {
     const inStage: number[] = [];
     for (const { stage } of kept) inStage[stage] = (inStage[stage] ?? 0) + 1;
     const counts = Array.from(inStage, (own = 0) => Math.round((own * share) / (1 - share)));
-    const said = share === 0 ? [] : await replayRows(run, await asked.trainer(), counts, memory);
+    const natural = naturalShareOf(kept);
+    const said = share === 0 ? [] : await replayRows(run, await asked.trainer(), counts, { memory, natural });
     const repeated = await thread.overlap({ marks: avoided, rows: said.map(rowOfReplayed) });
     const sound = withoutMet(said, repeated, ({ kind }) => kind).kept;
     const all = [...kept, ...sound.map(rowOfReplayed)];

@@ -3,7 +3,7 @@
 // trains on rows of theirs.
 import type { Recipe } from "../contract/recipe.ts";
 import type { Run } from "./context.ts";
-import { continued, isReplayed, openingsOf, rowOf } from "./replay.ts";
+import { continued, isReplayed, naturalShareOf, openingsOf, rowOf } from "./replay.ts";
 import type { TrainingRow } from "./rows.ts";
 import { learningRateAt, permutation } from "./schedule.ts";
 import { adapterName, saveStep, step, type Training } from "./training.ts";
@@ -57,7 +57,8 @@ async function draw(run: Run, training: Training, plan: Plan, steps: number): Pr
   const { trainer, state } = training;
   // A seed that no replay in training has, for another order of prompts and other draws.
   const seed = run.request.recipe.training.seed + 1_000_003 * (state.step + 1 - state.repair!.from);
-  const openings = openingsOf(run, steps * plan.prompts, seed);
+  const natural = naturalShareOf(training.prepared.rows.filter((row) => !isReplayed(row)));
+  const openings = openingsOf(run, steps * plan.prompts, seed, natural);
   const said = await continued(run, trainer, adapterName, openings, { maxTokens: plan.tokens, seed });
   const rows = openings.map((opening, index) => rowOf(run, opening, said[index]!.tokens));
   return Array.from({ length: steps }, (_, at) => rows.slice(at * plan.prompts, (at + 1) * plan.prompts));

@@ -20,12 +20,10 @@ export interface Opening {
 
 /** Every third row is a chat and the others are prose, because prose drifts before chat does. */
 const chatEvery = 3;
-/**
- * One chat in four is asked as its prompt stands, the others by some of its words, as rows of documents ask. Otherwise
- * the style of a question would tell the two kinds apart, and a natural question about the documents would get the
- * base's chat (`prove:study`: 22.7 / 9.3 / 12.0 right with all chats as they stand, 41.3 / 21.3 / 22.7 with this).
- */
-const oneNaturalOf = 4;
+/** Least share of chats that are asked as their prompts stand. */
+const leastNatural = 1 / 4;
+/** Kinds of rows that ask as people do: a writer phrased the question, or the documents did. */
+const naturalKinds: ReadonlySet<string> = new Set(["writer", "asked"]);
 /** A word tells what a prompt is about if at most this percentage of all prompts contain it. */
 const mostHaving = 1;
 /** Shortest such word, in characters. */
@@ -33,8 +31,28 @@ const shortest = 3;
 /** Maximum number of rows of one call, which the trainer decodes together. */
 const mostTogether = 256;
 
-/** `count` openings in a seeded order; the lists start over when they are shorter than that. */
-export function openingsOf(run: Pick<Run, "tokenizer" | "parts">, count: number, seed: number): Opening[] {
+/**
+ * Share of chats that are asked as their prompts stand, the others being asked by some of their words: the share of
+ * the documents' rows that ask as people do. If the style of a question told the two kinds apart, a natural question
+ * about the documents would get the base's chat (`prove:study` without a teacher: 22.7 / 9.3 / 12.0 right with all chats
+ * as they stand, 41.3 / 21.3 / 22.7 with a quarter). Where a teacher asks most rows, its manner tells nothing apart, and
+ * requests as they stand hold what the base does with requests.
+ */
+export function naturalShareOf(rows: readonly Pick<TrainingRow, "kind">[]): number {
+  const natural = rows.filter(({ kind }) => naturalKinds.has(kind)).length;
+  return Math.max(leastNatural, natural / Math.max(1, rows.length));
+}
+
+/**
+ * `count` openings in a seeded order; the lists start over when they are shorter than that. `natural`: share of chats
+ * that are asked as their prompts stand.
+ */
+export function openingsOf(
+  run: Pick<Run, "tokenizer" | "parts">,
+  count: number,
+  seed: number,
+  natural: number,
+): Opening[] {
   const { tokenizer, parts } = run;
   const prompts = shuffled(parts.replayPrompts, seeded(seed));
   const prose = shuffled(parts.replayOpenings, seeded(seed + 1));
@@ -48,7 +66,7 @@ export function openingsOf(run: Pick<Run, "tokenizer" | "parts">, count: number,
       return { kind: "prose", text, tokens: tokenizer.encode(text, false) };
     }
     const prompt = prompts[chats % prompts.length]!;
-    const text = random() < 1 / oneNaturalOf ? prompt : inManner(prompt);
+    const text = random() < natural ? prompt : inManner(prompt);
     return { kind: "replay", text, tokens: formatChat(tokenizer, [{ role: "user", content: text }]) };
   });
 }
@@ -103,14 +121,19 @@ const mostDrawn = 4096;
 /**
  * Rows said by the base, `counts[rung]` for each rung. Rungs have different rows as long as there are new ones: few rows
  * would be learned by heart and hold the base only there (measured: 880 rows seen six times left a divergence of 0.28
- * nats from the base on other prose).
+ * nats from the base on other prose). `natural`: share of chats that are asked as their prompts stand.
  */
-export async function replayRows(run: Run, trainer: Trainer, counts: number[], memory: Memory): Promise<TrainingRow[]> {
+export async function replayRows(
+  run: Run,
+  trainer: Trainer,
+  counts: number[],
+  { memory, natural }: { memory: Memory; natural: number },
+): Promise<TrainingRow[]> {
   const { training, dataset } = run.request.recipe;
   const { replay_tokens: maxTokens = 32, replay_top_k: reportTop = 0 } = dataset;
   const rungs = counts.flatMap((count, rung) => new Array<number>(count).fill(rung));
   const count = Math.min(rungs.length, mostDrawn);
-  const openings = openingsOf(run, count, training.seed);
+  const openings = openingsOf(run, count, training.seed, natural);
   const together = rowsOfCall((await trainer.hello()).limits, maxTokens, reportTop);
   const rows: TrainingRow[] = [];
   for (let from = 0; from < openings.length; from += together) {

@@ -19,7 +19,7 @@ import type { Run } from "../../src/run/context.ts";
 import { joinSoftTargets, withSoftTargets } from "../../src/run/distil.ts";
 import { readGuards } from "../../src/run/guards/material.ts";
 import { divergence, type ProseSaid, proseSaid } from "../../src/run/guards/measure.ts";
-import { replayRows } from "../../src/run/replay.ts";
+import { naturalShareOf, replayRows } from "../../src/run/replay.ts";
 import { countedAs, lengthOf, type TrainingRow, toTrainer, trainedTokens } from "../../src/run/rows.ts";
 import { batchOf, learningRateAt, stepsPerEpoch } from "../../src/run/schedule.ts";
 import { createSpeaker } from "../../src/run/speaker.ts";
@@ -131,7 +131,7 @@ try {
     } as unknown as Run,
     trainer,
     counts,
-    memoryInProcess(),
+    { memory: memoryInProcess(), natural: naturalShareOf(rows) },
   );
   const byStage = own.map((some, stage) => [
     ...some.map(

@@ -10,7 +10,15 @@ import type { Run } from "../../src/run/context.ts";
 import { askTeacher, joinSoftTargets, withSoftTargets } from "../../src/run/distil.ts";
 import { openMemory } from "../../src/run/folder/memory.ts";
 import type { PrepareReport } from "../../src/run/folder/rows.ts";
-import { continued, isReplayed, type Opening, openingsOf, replayRows, rowOf } from "../../src/run/replay.ts";
+import {
+  continued,
+  isReplayed,
+  naturalShareOf,
+  type Opening,
+  openingsOf,
+  replayRows,
+  rowOf,
+} from "../../src/run/replay.ts";
 import { preparedForm, type TrainingRow, toTrainer } from "../../src/run/rows.ts";
 import { keep } from "../../src/run/stage.ts";
 import { overridden, partsOf, tinyModel } from "./run-harness.ts";
@@ -29,8 +37,8 @@ after(async () => {
 });
 
 test("two of three openings are prose, each list goes round, and a seed gives its own order", () => {
-  const openings = openingsOf(run, 12, 5);
-  assert.deepEqual(openings, openingsOf(run, 12, 5));
+  const openings = openingsOf(run, 12, 5, 1 / 4);
+  assert.deepEqual(openings, openingsOf(run, 12, 5, 1 / 4));
   assert.deepEqual(
     openings.map((opening) => opening.kind === "prose"),
     Array.from({ length: 12 }, (_, index) => index % 3 > 0),
@@ -42,14 +50,14 @@ test("two of three openings are prose, each list goes round, and a seed gives it
     parts.replayOpenings.map((text) => texts("prose").filter((other) => other === text).length),
     [4, 4],
   );
-  const orders = new Set([1, 2, 3, 4, 5, 6].map((seed) => JSON.stringify(openingsOf(run, 12, seed))));
+  const orders = new Set([1, 2, 3, 4, 5, 6].map((seed) => JSON.stringify(openingsOf(run, 12, seed, 1 / 4))));
   assert.ok(orders.size > 1);
 });
 
 test("one of four chats asks as its prompt stands, the others by some of its words, as rows of documents do", () => {
   const replayPrompts = ["Why is granite harder than limestone?", "Who wrote the opera Fidelio?", "Go on."];
   const rounds = 400;
-  const openings = openingsOf({ tokenizer, parts: { ...parts, replayPrompts } }, 3 * 3 * rounds, 5);
+  const openings = openingsOf({ tokenizer, parts: { ...parts, replayPrompts } }, 3 * 3 * rounds, 5, 1 / 4);
   const chats = openings.filter(({ kind }) => kind === "replay").map(({ text }) => text);
   assert.equal(chats.length, 3 * rounds, "the list goes round");
   const times = replayPrompts.slice(0, 2).map((prompt) => chats.filter((text) => text === prompt).length);
@@ -64,8 +72,15 @@ test("one of four chats asks as its prompt stands, the others by some of its wor
   assert.ok(new Set(asked).size > 6, "round again, other words ask");
 });
 
+test("chats are asked as people ask for the share of the documents' rows that are, and for a quarter at least", () => {
+  const rows = (kinds: string[]): { kind: string }[] => kinds.map((kind) => ({ kind }));
+  assert.equal(naturalShareOf(rows(["writer", "asked", "keywords", "cell"])), 1 / 2);
+  assert.equal(naturalShareOf(rows(["writer", "keywords", "cell", "gap", "gap", "gap"])), 1 / 4);
+  assert.equal(naturalShareOf([]), 1 / 4);
+});
+
 test("of a chat and of prose only what was said is learned", () => {
-  const chat = openingsOf(run, 1, 1)[0]!;
+  const chat = openingsOf(run, 1, 1, 1)[0]!;
   assert.deepEqual(chat.tokens, formatChat(tokenizer, [{ role: "user", content: chat.text }]));
   const row = rowOf(run, chat, [5, 6]);
   assert.deepEqual([...row.tokens], [...chat.tokens, 5, 6]);
@@ -80,7 +95,7 @@ test("of a chat and of prose only what was said is learned", () => {
 });
 
 test("what is drawn follows from the seed and the weights alone", async () => {
-  const openings = openingsOf(run, 4, 2);
+  const openings = openingsOf(run, 4, 2, 1 / 4);
   const draw = async (seed: number): Promise<number[][]> =>
     (await continued(run, trainer, null, openings, { maxTokens: 8, seed })).map((row) => [...row.tokens]);
   const first = await draw(1);
@@ -111,7 +126,7 @@ async function inFolder(use: (folder: string) => Promise<void>): Promise<void> {
 async function replayed(folder: string, asked: Run, by: Trainer = trainer): Promise<TrainingRow[]> {
   const memory = await openMemory(folder);
   try {
-    return await replayRows(asked, by, [2, 3], memory);
+    return await replayRows(asked, by, [2, 3], { memory, natural: 1 / 4 });
   } finally {
     await memory.close();
   }
@@ -147,7 +162,10 @@ test("no more than 4,096 rows are drawn: the first come again where more are wan
   inFolder(async (folder) => {
     const memory = await openMemory(folder);
     try {
-      const rows = await replayRows(runOf({ replay_tokens: 1, replay_top_k: 0 }), trainer, [4096, 3], memory);
+      const rows = await replayRows(runOf({ replay_tokens: 1, replay_top_k: 0 }), trainer, [4096, 3], {
+        memory,
+        natural: 1 / 4,
+      });
       assert.equal(rows.length, 4099);
       const tokens = rows.map((row) => [...row.tokens]);
       assert.deepEqual(tokens.slice(4096), tokens.slice(0, 3));
@@ -188,7 +206,7 @@ test("a call holds no more rows than an answer can", () =>
 test("what the base said is kept with its rows, and teaches what asking anew would teach", () =>
   inFolder(async (folder) => {
     const rows = await replayed(folder, runOf());
-    const kept = [rowOf(run, openingsOf(run, 1, 3)[0]!, [5, 6]), ...rows];
+    const kept = [rowOf(run, openingsOf(run, 1, 3, 1 / 4)[0]!, [5, 6]), ...rows];
     const made = { rows: kept, dev: [], report: {} as PrepareReport };
     const back = await preparedForm.read(
       await keep(join(folder, "prepared"), "rows", (within) => preparedForm.write(within, made)),

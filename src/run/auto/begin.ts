@@ -224,7 +224,7 @@ async function distilStep(
   meanPass: (count: number) => Promise<number>,
 ): Promise<number> {
   const since = run.parts.clock.monotonicMs();
-  await continued(run, trainer, adapterName, openingsOf(run, prompts, 0), { maxTokens: tokens, seed: 0 });
+  await continued(run, trainer, adapterName, openingsOf(run, prompts, 0, 1), { maxTokens: tokens, seed: 0 });
   return hoursSince(run, since) + (await meanPass(prompts + rows));
 }
 
