@@ -6,6 +6,9 @@ const figure = /^[\p{Sc}%\s]*(\d[\d.,]*)[\p{Sc}%\s]*$/u;
 /** Columns may be named by years. */
 const year = /^(?:19|20)\d\d$/;
 
+/** Marks that group three digits: a comma or a point with exactly three behind it; a single other one is a decimal mark. */
+const grouping = /[.,](?=\d{3}(?:[.,]|$))/g;
+
 const figureOf = (cell: string | undefined): string | null => cell?.match(figure)?.[1] ?? null;
 
 /**
@@ -17,7 +20,7 @@ export function namesColumns(first: readonly string[], below: readonly (readonly
     const value = figureOf(cell);
     if (value === null || year.test(value)) return [];
     const alike = below.filter((row) => figureOf(row[column]) !== null);
-    return alike.length * 2 > below.length ? [Number.parseFloat(value.replaceAll(",", ""))] : [];
+    return alike.length * 2 > below.length ? [Number.parseFloat(value.replace(grouping, "").replace(",", "."))] : [];
   });
   const ascends = figures.length > 1 && figures.every((value, at) => at === 0 || value > figures[at - 1]!);
   return figures.length === 0 || ascends;

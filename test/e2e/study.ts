@@ -55,6 +55,8 @@ const { values } = parseArgs({
     "feed-forward-alone": { type: "boolean", default: false },
     /** Share of the layers, counted from the output, that have an adapter. */
     "top-layers": { type: "string", default: "1" },
+    /** Share of the inputs of every matrix of the adapter that a step leaves out. */
+    dropout: { type: "string", default: "0" },
     /** Weight of a question's tokens together, beside 1 of its answer's. */
     "question-weight": { type: "string", default: "0" },
     threads: { type: "string", default: "2" },
@@ -70,6 +72,7 @@ const log = createLog("error", () => {});
 const shape: AdapterShape = {
   rank: Number(values.rank),
   alpha: 32,
+  dropout: Number(values.dropout),
   seed: 7,
   targets: [
     ...(values["feed-forward-alone"] ? [] : (["attn_q", "attn_k", "attn_v", "attn_output"] as const)),
