@@ -111,10 +111,8 @@ private:
     int64_t qkv_width() const { return q_width() + 2 * kv_width(); }
     gpu::Activation activation() const { return shape().activation == ::Activation::gelu ? gpu::Activation::gelu_tanh : gpu::Activation::silu; }
     template <class V> V * at(int64_t offset) const { return arena_.template at<V>(offset); }
-    /** The layer's memory: its set, as activation_set() tells. */
     const LayerOffsets & offsets(size_t layer) const {
-        const auto first = static_cast<size_t>(plan_.first_layer);
-        return plan_.layers[plan_.size.keep == Keep::activations && layer > first ? layer - first : 0];
+        return plan_.layers[static_cast<size_t>(activation_set(static_cast<int64_t>(layer), plan_.first_layer, plan_.size.keep))];
     }
 
     // device_pass.h

@@ -5,7 +5,7 @@
 enum class Fault { none, zero_key_gradient, see_the_future, see_a_sibling, scale_alpha_twice, ignore_window, skip_head_norm_backward };
 
 #ifdef PLUMBLINE_FAULTS
-extern Fault planted_fault;
+inline Fault planted_fault = Fault::none;
 inline bool faulty(Fault fault) { return planted_fault == fault; }
 #else
 constexpr bool faulty(Fault) { return false; }

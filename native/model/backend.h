@@ -73,8 +73,8 @@ inline int64_t activation_sets(const ModelShape & model, const AdapterShape * ad
     return keep == Keep::activations ? model.layers - adapter->first_layer : 1;
 }
 /** The set that a layer writes. The layers before the adapter's first one share that layer's set, which it writes after them. */
-inline int64_t activation_set(int64_t layer, const AdapterShape * adapter, Keep keep) {
-    return keep == Keep::activations ? std::max<int64_t>(0, layer - adapter->first_layer) : 0;
+inline int64_t activation_set(int64_t layer, int64_t first_layer, Keep keep) {
+    return keep == Keep::activations ? std::max<int64_t>(0, layer - first_layer) : 0;
 }
 
 class Backend {

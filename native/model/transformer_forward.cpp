@@ -240,8 +240,8 @@ void Transformer::layers_forward(const Batch & batch, const Adapter * adapter, K
     const int64_t d = shape().embedding;
     for (int64_t layer = 0; layer < shape().layers; layer++) {
         const LayerWeights & w = model_.layers[static_cast<size_t>(layer)];
-        const AdapterShape * shaped = adapter ? &adapter->shape : nullptr;
-        const auto set = static_cast<size_t>(activation_set(layer, shaped, keep)), next = static_cast<size_t>(activation_set(layer + 1, shaped, keep));
+        const int64_t first = adapter ? adapter->shape.first_layer : 0;
+        const auto set = static_cast<size_t>(activation_set(layer, first, keep)), next = static_cast<size_t>(activation_set(layer + 1, first, keep));
         LayerActivations & l = work_.layers[set];
         const float * x = work_.x[set].data();
         float * x_out = work_.x[next].data();

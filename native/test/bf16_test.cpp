@@ -7,7 +7,6 @@
 #include "kernels/bf16_gemm.h"
 #include "trainer.h"
 
-Fault planted_fault = Fault::none;
 
 namespace {
 

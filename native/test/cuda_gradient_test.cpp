@@ -2,7 +2,6 @@
 #include "cuda/cuda_backend.h"
 #include "device_gates.h"
 
-Fault planted_fault = Fault::none;
 
 int main(int count, char ** arguments) {
     const std::string architecture = arguments[2], only = count > 3 ? arguments[3] : "";

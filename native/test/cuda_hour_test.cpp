@@ -5,7 +5,6 @@
 #include "cuda/cuda_backend.h"
 #include "device_hour.h"
 
-Fault planted_fault = Fault::none;
 
 int main(int count, char ** arguments) {
     if (const std::string why = why_no_gpu(); !why.empty()) {

@@ -5,7 +5,6 @@
 #include "emulated_device.h"
 #include "estimate.h"
 
-Fault planted_fault = Fault::none;
 
 namespace {
 

@@ -3,7 +3,6 @@
 #include "emulated_device.h"
 #include "emulated_gpu.h"
 
-Fault planted_fault = Fault::none;
 
 int main() {
     for (const Number precision : {Number::f32, Number::bf16}) {

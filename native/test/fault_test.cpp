@@ -6,7 +6,6 @@
 #include "gates.h"
 #include "kernels/fault.h"
 
-Fault planted_fault = Fault::none;
 
 int main(int, char ** arguments) {
     const std::string architecture = arguments[2];
