@@ -12,7 +12,7 @@ import { createCatalog } from "../catalog/index.ts";
 import { createLoadWatch } from "../domain/models/load-watch.ts";
 import type { Generator } from "../engine/generator.ts";
 import { createGpu } from "../engine/gguf/gpu.ts";
-import { createGenerator } from "../engine/serve/bases.ts";
+import { createGenerator } from "../engine/serve/generator.ts";
 import { startTrainer } from "../engine/train/trainer-process.ts";
 import { createAddress } from "../http/address.ts";
 import { createLocalExecutor } from "../jobs/executor.ts";
@@ -75,7 +75,7 @@ export async function createFloor(parts: HouseParts) {
     gpu,
     ballast: createBallast({ path: at.ballast, bytes: ballastBytes, freeDisk, log }),
     metrics: createMetrics({ version, engine, database: at.database, freeDisk }),
-    generator: parts.generator ?? createGenerator({ config, log, gpu, watchLoad: createLoadWatch(store) }),
+    generator: parts.generator ?? createGenerator({ config, log, clock, gpu, watchLoad: createLoadWatch(store) }),
     startTrainer: () => startTrainer({ executable: config.trainer, log }),
     executor: createLocalExecutor({ launch, log }),
     address: createAddress({ config, log }),

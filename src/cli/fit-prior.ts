@@ -130,7 +130,7 @@ async function labelAnswers(
       basePath: path,
       adapter: { id: "fit-prior", path: join(folder, "artefact/adapter.gguf") },
     };
-    await generator.load(model);
+    await generator.pool.lease(model, "work");
     const tokenizer = generator.tokenizer(base.id);
     await generator.evaluate({
       model,

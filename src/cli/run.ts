@@ -79,7 +79,7 @@ export async function runFolder(folder: string, makeParts: MakeParts = partsOf):
 
 /** The parts of a run on this machine. The request's budget bounds both engines, which are never open together. */
 export const partsOf: MakeParts = async (request, config, log, control) => {
-  const { createGenerator, openTokenizer } = await import("../engine/serve/bases.ts");
+  const { createGenerator, openTokenizer } = await import("../engine/serve/generator.ts");
   const { createGpu, evaluationWidth } = await import("../engine/gguf/gpu.ts");
   const { threads, memory_bytes, gpu_memory_bytes = 0 } = request.budget;
   return {
@@ -96,6 +96,8 @@ export const partsOf: MakeParts = async (request, config, log, control) => {
           queueLimit: config.queueLimit,
         },
         log,
+        // A run has no use for a model that it has given back.
+        keepIdleMs: 0,
         gpu: createGpu({ memoryBytes: memory_bytes || config.memory, gpuBytes: gpu_memory_bytes, threads }),
       }),
     openTokenizer: (path) => openTokenizer(path, log),

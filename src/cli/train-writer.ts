@@ -13,7 +13,7 @@ import type { SnapshotDocument } from "../contract/run-folder.ts";
 import type { Tokenizer } from "../engine/generator.ts";
 import { readGgufHeader } from "../engine/gguf/header.ts";
 import { writeGguf } from "../engine/gguf/writer.ts";
-import { openTokenizer } from "../engine/serve/bases.ts";
+import { openTokenizer } from "../engine/serve/generator.ts";
 import type { AdapterShape, Rows, Trainer } from "../engine/train/trainer.ts";
 import { startTrainer } from "../engine/train/trainer-process.ts";
 import { headingOf } from "../study/heading.ts";

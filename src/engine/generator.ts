@@ -181,20 +181,43 @@ export interface RankedDocument {
   truncated: number;
 }
 
+/** Keeps a model loaded until it is released. */
+export interface Lease extends AsyncDisposable {
+  info: LoadedInfo;
+  /** Resolves once the model is unloaded, if this was its last lease. A second release does nothing. */
+  release(): Promise<void>;
+}
+
+/** Who uses which loaded model. The library identifies adapters by path: a file's name must contain a hash of its content. */
+export interface ModelPool {
+  /**
+   * Loads the model unless it is loaded; leases asked at once share one load. Undeploying waits for requests, not for other work.
+   * Throws out_of_memory, model_load_failed, model_invalid, load_ended_appliance, and load_cooling for a while after a load that
+   * failed.
+   */
+  lease(model: ModelRef, use: "request" | "work"): Promise<Lease>;
+  /**
+   * Takes a lease under a name, unless the name has one, and keeps it until letGo. Loads under a name wait for one another, and are
+   * tried even where load_cooling would refuse a lease.
+   */
+  hold(name: string, model: ModelRef): Promise<void>;
+  /** Releases the lease of that name, if there is one. */
+  letGo(name: string): Promise<void>;
+  /** Resolves when no request has a lease of the model. */
+  quiet(model: ModelRef): Promise<void>;
+  /** Unloads the base that has been idle for longest; false if none is idle. */
+  freeIdle(): Promise<boolean>;
+  isLoaded(model: ModelRef): boolean;
+}
+
 /**
  * Generates tokens for a base and adapter. Throws Failure: model_load_failed, model_invalid, out_of_memory, prompt_too_long,
  * engine_busy, not_loaded, wrong_kind, inference_failed, engine_unusable, and validation for unknown token ids. A prompt is
  * never cut here.
  */
 export interface Generator {
-  /**
-   * Loads the base unless it is loaded, and the adapter. Calls for one model share one load, and each needs its own unload.
-   * The library identifies adapters by path: a file's name must contain a hash of its content.
-   */
-  load(model: ModelRef): Promise<LoadedInfo>;
-  /** Undoes one load. On the last, new requests are refused, running ones finish, and whatever is unused is freed. */
-  unload(model: ModelRef): Promise<void>;
-  isLoaded(model: ModelRef): boolean;
+  /** The models that are loaded. A model answers only while somebody has a lease of it. */
+  readonly pool: ModelPool;
   /** The tokenizer of a loaded base. */
   tokenizer(baseId: string): Tokenizer;
   /** Yields tokens as they are drawn; the return value is the summary. */

@@ -4,7 +4,7 @@ import { Failure } from "../base/errors.ts";
 import { sha256OfFile } from "../base/files.ts";
 import type { DriftReference } from "../confidence/drift.ts";
 import { fitDrift, leastQuestions } from "../confidence/drift.ts";
-import type { Generator, ModelRef } from "../engine/generator.ts";
+import type { Generator, Lease, ModelRef } from "../engine/generator.ts";
 import type { Run } from "./context.ts";
 import type { DevPrompt } from "./rows.ts";
 
@@ -33,23 +33,23 @@ export async function measureDrift(
   if ((await sha256OfFile(encoder.path).catch(() => null)) !== encoder.sha256)
     return { missing: "The sentence encoder was changed or removed while the model was aligned" };
   const model: ModelRef = { baseId: `encoder ${encoder.sha256}`, basePath: encoder.path };
+  let lease: Lease;
   try {
-    await generator.load(model);
+    lease = await generator.pool.lease(model, "work");
   } catch (error) {
     // A model without drift detection is better than none.
     if (!(error instanceof Failure)) throw error;
     return { missing: `The sentence encoder could not be loaded: ${error.message}` };
   }
+  await using _ = lease;
   const { signal } = run.parts.control;
   const embed = async (texts: readonly string[]): Promise<Float32Array[]> =>
     (await generator.embed(model, texts, { truncate: true, signal })).map(({ vector }) => vector);
   const vectors = await embed(dev.map(({ item }) => item.instruction));
-  const measured = fitDrift({
+  return fitDrift({
     encoderSha256: encoder.sha256,
     passages: await embed(passages),
     questions: dev.map(({ item }, at) => ({ vector: vectors[at]!, cluster: item.cluster })),
     background: await embed(run.parts.replayPrompts),
   });
-  await generator.unload(model);
-  return measured;
 }

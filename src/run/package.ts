@@ -150,8 +150,8 @@ export async function finishPackage(run: Run, training: Training, exported: Expo
       ...bare,
       adapter: { id: exported.adapter.sha256, path: join(exported.folder, "adapter.gguf") },
     };
-    await generator.load(bare);
-    await generator.load(aligned);
+    await generator.pool.lease(bare, "work");
+    await generator.pool.lease(aligned, "work");
     const verification = compareScores({
       trainer: { base: exported.base, aligned: exported.aligned },
       generator: {

@@ -16,6 +16,7 @@ import { openStore } from "../../src/store/open.ts";
 import { pdf } from "../helpers/document-files.ts";
 import { eventually, type TestHouse, testHouse } from "../helpers/house.ts";
 import { letters } from "../helpers/letters.ts";
+import { emptyPool } from "../helpers/pool.ts";
 import { insertBase } from "../helpers/rows.ts";
 
 /** What the handbook says, a question for it in other words, and one that nothing answers. */
@@ -164,9 +165,7 @@ let write = scripted;
 let encode = (): Float32Array => Float32Array.of(1, 0);
 const info = { architecture: "llama", context: 16_384, parameters: 1, bytes: 1, slots: 1 };
 const generator = {
-  load: async () => info,
-  unload: async () => {},
-  isLoaded: () => true,
+  pool: emptyPool(undefined, { info }).pool,
   tokenizer: () => tokenizer,
   slotContext: 16_384,
   kind: () => "text",

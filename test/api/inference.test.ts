@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { createLog } from "../../src/base/log.ts";
 import type { Contract } from "../../src/contract/index.ts";
-import { openTokenizer } from "../../src/engine/serve/bases.ts";
+import { openTokenizer } from "../../src/engine/serve/generator.ts";
 import { base, createEngine, starterModel } from "../engine/engine-fixture.ts";
 import { eventually } from "../helpers/house.ts";
 import { deployed, type Served, servedHouse, withoutModel } from "../helpers/served.ts";
@@ -328,7 +328,7 @@ describe("inference", { skip: withoutModel }, () => {
       const prompts = [[...context, ...continuation], context];
       const answer = await ask({ prompt: prompts, max_tokens: 1, temperature: 0, logprobs: 1, echo: true });
       const { generator } = createEngine({ slots: 2, slotContext: 256 });
-      await generator.load(base);
+      await generator.pool.lease(base, "work");
       const rows = prompts.map((tokens) => ({ tokens, promptLength: 1 }));
       const expected = await generator.score(base, rows, new AbortController().signal);
       await generator.dispose();

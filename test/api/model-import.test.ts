@@ -7,6 +7,7 @@ import { installation } from "../../src/base/config.ts";
 import { Failure } from "../../src/base/errors.ts";
 import { sha256OfFile } from "../../src/base/files.ts";
 import { readGgufHeader } from "../../src/engine/gguf/header.ts";
+import { openStore } from "../../src/store/open.ts";
 import { encoderFolder, withoutEncoder } from "../helpers/encoder.ts";
 import { type TestHouse, testHouse } from "../helpers/house.ts";
 
@@ -97,6 +98,25 @@ describe("importing models", () => {
         ["model.remove", "ada"],
       ],
     );
+  });
+
+  test("what the trainer refuses cannot be aligned, and another import of the file asks it again", async () => {
+    const ask = async (name: string) => {
+      const path = join(installation, `build/fixtures/${name}.gguf`);
+      return (await it.house.admin("model.import", { path })) as { model_id: string; can_be_aligned: boolean };
+    };
+    const refused = await ask("refused-logit-softcap");
+    const { can_be_aligned, reason } = (await bases())[0];
+    assert.deepEqual([refused.can_be_aligned, can_be_aligned], [false, false]);
+    assert.match(reason, /final_logit_softcapping.*: llama, qwen2, qwen3, gemma3$/);
+    const { model_id } = await ask("tiny-f32");
+    const store = openStore(join(it.data, "plumbline.db"));
+    store.prepare<[string]>("UPDATE base_model SET can_be_aligned = 0, reason = 'x' WHERE id = ?").run(model_id);
+    store.close();
+    assert.deepEqual(await ask("tiny-f32"), (await bases())[0]);
+    // The trainer takes it; what remains is that it cannot chat.
+    assert.equal((await bases())[0].reason, "The file has no chat template");
+    for (const id of [refused.model_id, model_id]) await it.house.admin("model.remove", { id });
   });
 
   test("the sentence encoder is one for embedding, with the licence of its card", {

@@ -131,7 +131,7 @@ describe("models that are asked", () => {
     writeFileSync(judge.basePath, withChatTemplate(readFileSync(tinyModel), template));
     await writeEncoder(ranker.basePath, join(installation, "test/fixtures/tiny-cross-encoder"));
     engine = createEngine({ slots: 2 });
-    for (const model of [judge, ranker]) await engine.generator.load(model);
+    for (const model of [judge, ranker]) await engine.generator.pool.lease(model, "work");
   });
   after(async () => {
     await engine.generator.dispose();

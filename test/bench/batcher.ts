@@ -24,7 +24,7 @@ import { listenerOf } from "../../src/domain/inference/confidence.ts";
 import { createDriftMeter } from "../../src/domain/inference/drift.ts";
 import type { ModelRef } from "../../src/engine/generator.ts";
 import { createGpu } from "../../src/engine/gguf/gpu.ts";
-import { createGenerator } from "../../src/engine/serve/bases.ts";
+import { createGenerator } from "../../src/engine/serve/generator.ts";
 import { statementsOf } from "../../src/study/passages.ts";
 import { references } from "../../src/study/study.worker.ts";
 import { companyMaterial } from "../e2e/prove/material.ts";
@@ -73,7 +73,7 @@ async function scoring(): Promise<Scoring> {
   process.once("exit", () => rmSync(folder, { recursive: true, force: true }));
   const encoder: ModelRef = { baseId: "encoder", basePath: join(folder, "encoder.gguf") };
   await writeEncoder(encoder.basePath);
-  await generator.load(encoder);
+  await generator.pool.lease(encoder, "work");
   const { documents, items } = await companyMaterial(300, 7);
   const statements = statementsOf(documents);
   const vectorsOf = async (texts: readonly string[]): Promise<Float32Array[]> => {
@@ -177,7 +177,7 @@ async function round(scored: Scoring | null): Promise<Round> {
   };
 }
 
-await generator.load(model);
+await generator.pool.lease(model, "work");
 const scored = options.confidence ? await scoring() : null;
 // The first answers choose numbers of threads and fill caches.
 if (scored) await round(scored);

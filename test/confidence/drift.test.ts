@@ -81,7 +81,7 @@ test("MiniLM tells the demo's questions from those about anything", { skip: with
   try {
     const model = { baseId: "minilm", basePath: join(folder, "minilm.gguf") };
     await writeEncoder(model.basePath);
-    await it.generator.load(model);
+    await it.generator.pool.lease(model, "work");
     const options = { truncate: true, signal: new AbortController().signal };
     const embed = async (texts: string[]) =>
       (await it.generator.embed(model, texts, options)).map(({ vector }) => vector);

@@ -14,39 +14,21 @@ import { type Catalog, createCatalog } from "../../src/catalog/index.ts";
 import { sourceReference } from "../../src/confidence/sources.ts";
 import type { Caller, Input } from "../../src/contract/endpoint.ts";
 import { createModels, type Models } from "../../src/domain/models/index.ts";
-import { createLoads } from "../../src/domain/models/loads.ts";
 import { createServing, type Serving } from "../../src/domain/models/serving.ts";
 import { createStock, type Stock } from "../../src/domain/models/stock.ts";
-import type { Generator, LoadedInfo, ModelRef } from "../../src/engine/generator.ts";
+import type { Generator, ModelRef } from "../../src/engine/generator.ts";
 import { createGpu } from "../../src/engine/gguf/gpu.ts";
 import { createQueue } from "../../src/jobs/queue.ts";
 import { createRunner, type Runner } from "../../src/jobs/runner.ts";
 import { openStore, type Store } from "../../src/store/open.ts";
 import { calibrationWith } from "../helpers/calibration.ts";
+import { emptyPool } from "../helpers/pool.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "plumbline-models-"));
 after(() => rmSync(folder, { recursive: true, force: true }));
 const log = createLog("error", () => {});
 const ada: Caller = { userId: "user_ada", userName: "ada", keyId: "key_ada" };
 const bob: Caller = { userId: "user_bob", userName: "bob", keyId: "key_bob" };
-const info: LoadedInfo = { architecture: "llama", context: 64, parameters: 1, bytes: 1, slots: 1 };
-
-/** Remembers what is loaded; `onLoad` may fail or wait. */
-function fakeGenerator(onLoad: (ref: ModelRef) => Promise<void> = async () => {}) {
-  const loaded: string[] = [];
-  const nameOf = (ref: ModelRef): string => ref.adapter?.id ?? ref.baseId;
-  const generator = {
-    async load(ref: ModelRef) {
-      await onLoad(ref);
-      loaded.push(nameOf(ref));
-      return info;
-    },
-    async unload(ref: ModelRef) {
-      loaded.splice(loaded.indexOf(nameOf(ref)), 1);
-    },
-  } as unknown as Generator;
-  return { generator, loaded };
-}
 
 const calibration = calibrationWith({ calibrated: false, reason: "none" });
 
@@ -105,7 +87,8 @@ function open(
   onLoad?: (ref: ModelRef) => Promise<void>,
   sources: { path: string; sha256: string } | null = null,
 ): Room {
-  const { generator, loaded } = fakeGenerator(onLoad);
+  const { pool, loaded } = emptyPool(onLoad);
+  const generator = { pool } as Generator;
   const queue = createQueue({ store, clock: systemClock, log });
   queue.recover();
   const runner = createRunner({ queue, log, traces: noTraces });
@@ -118,6 +101,7 @@ function open(
     hub: { mirror: "", freeDisk: 0 },
     gpu: createGpu({ memoryBytes: 1 << 30, gpuBytes: 0, threads: 1 }),
     freeIdle: serving.freeIdle,
+    startTrainer: () => assert.fail("nothing is imported here"),
   });
   const models = createModels({
     ...{ ...common, ...kept, serving, stock },
@@ -453,94 +437,5 @@ describe("after a crash", () => {
     await room.call("models.deploy", room.modelId);
     await until(async () => (await statusOf(room)) === "DEPLOYED");
     await room.runner.stop();
-  });
-});
-
-describe("loads", () => {
-  const base: ModelRef = { baseId: "b", basePath: "/b" };
-
-  test("several takes are one load; the model goes with its last user", async () => {
-    const { generator, loaded } = fakeGenerator();
-    const loads = createLoads({ generator, log, keepMs: 0 });
-    const ref = { ...base, adapter: { id: "a", path: "/a" } };
-    const [one, two] = await Promise.all([loads.take(ref, "request"), loads.take(ref, "evaluation")]);
-    assert.deepEqual(loaded, ["a"]);
-    await one.release();
-    await one.release();
-    assert.deepEqual(loaded, ["a"]);
-    await two.release();
-    assert.deepEqual(loaded, []);
-  });
-
-  test("a base waits for the next request, and makes room when memory is wanted", async () => {
-    let full = true;
-    const { generator, loaded } = fakeGenerator(async (ref) => {
-      if (ref.baseId === "c" && loaded.length > 0 && full) throw new Failure("out_of_memory");
-      full = ref.baseId !== "c";
-    });
-    const loads = createLoads({ generator, log });
-    await (await loads.take(base, "request")).release();
-    assert.deepEqual(loaded, ["b"]);
-    await loads.take({ baseId: "c", basePath: "/c" }, "request");
-    assert.deepEqual(loaded, ["c"]);
-  });
-
-  test("of the bases that nobody uses, the one used longest ago goes first, and no more than must", async () => {
-    const { generator, loaded } = fakeGenerator(async (ref) => {
-      if (ref.baseId === "d" && loaded.length > 2) throw new Failure("out_of_memory");
-    });
-    const loads = createLoads({ generator, log });
-    const use = async (baseId: string) => (await loads.take({ baseId, basePath: `/${baseId}` }, "request")).release();
-    for (const baseId of ["a", "b", "c", "a", "d"]) await use(baseId);
-    assert.deepEqual(loaded.toSorted(), ["a", "c", "d"]);
-    const busy = await loads.take({ baseId: "c", basePath: "/c" }, "evaluation");
-    assert.deepEqual([await loads.freeIdle(), await loads.freeIdle(), await loads.freeIdle()], [true, true, false]);
-    assert.deepEqual(loaded, ["c"]);
-    await busy.release();
-  });
-
-  test("a load that failed cools down, longer each time, but for who deploys", async () => {
-    let fails = true;
-    let ms = 0;
-    let tries = 0;
-    const { generator, loaded } = fakeGenerator(async () => {
-      tries++;
-      if (fails) throw new Failure("model_load_failed", "the file is cut off");
-    });
-    const clock = { now: () => new Date(0).toISOString(), monotonicMs: () => ms };
-    const loads = createLoads({ generator, log, clock });
-    const refused = async (use: "request" | "evaluation") => {
-      const error = await loads.take(base, use).then(
-        () => null,
-        (failure) => failure,
-      );
-      return [error.code, error.retryAfterSeconds, /cut off/.test(error.message)];
-    };
-    assert.deepEqual(await refused("request"), ["model_load_failed", null, true]);
-    ms = 3000;
-    assert.deepEqual(await refused("request"), ["load_cooling", 7, true]);
-    assert.deepEqual(await refused("evaluation"), ["load_cooling", 7, true]);
-    ms = 10_001;
-    assert.deepEqual(await refused("request"), ["model_load_failed", null, true]);
-    assert.deepEqual(await refused("request"), ["load_cooling", 20, true]);
-    assert.equal(tries, 2);
-    await assert.rejects(loads.take(base, "deployment"), failsWith("model_load_failed"));
-    assert.deepEqual(await refused("request"), ["load_cooling", 40, true]);
-    fails = false;
-    await (await loads.take(base, "deployment")).release();
-    await loads.take(base, "request");
-    assert.deepEqual(loaded, ["b"]);
-  });
-
-  test("want of memory needs no pause", async () => {
-    let full = true;
-    const { generator, loaded } = fakeGenerator(async () => {
-      if (full) throw new Failure("out_of_memory");
-    });
-    const loads = createLoads({ generator, log });
-    await assert.rejects(loads.take(base, "request"), failsWith("out_of_memory"));
-    full = false;
-    await loads.take(base, "request");
-    assert.deepEqual(loaded, ["b"]);
   });
 });

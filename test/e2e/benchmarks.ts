@@ -22,6 +22,7 @@ import { findOverlap } from "../../src/study/leakage.ts";
 import { type Company, makeCompany } from "../company/company.ts";
 import { judge } from "../company/truth.ts";
 import { type TestHouse, testHouse } from "../helpers/house.ts";
+import { emptyPool } from "../helpers/pool.ts";
 import { resultsOf, writeSection } from "../helpers/results.ts";
 import { studied } from "../helpers/study.ts";
 import { madeBenchmark } from "./prove/made-benchmark.ts";
@@ -43,9 +44,7 @@ const { values } = parseArgs({
 
 /** In place of a model: knows nothing, and finds every passage to say what it is asked for. */
 const allLikely = {
-  load: async () => ({ architecture: "llama", context: 4096, parameters: 1, bytes: 1, slots: 1 }),
-  unload: async () => {},
-  isLoaded: () => true,
+  pool: emptyPool().pool,
   slotContext: 4096,
   kind: () => "text",
   occupancy: () => [],

@@ -5,7 +5,7 @@ import { readConfig } from "../../src/base/config.ts";
 import { createLog } from "../../src/base/log.ts";
 import { documentOf, isHeldOut, readMaterial } from "../../src/cli/train-writer.ts";
 import { grade } from "../../src/domain/evaluations/grade.ts";
-import { openTokenizer } from "../../src/engine/serve/bases.ts";
+import { openTokenizer } from "../../src/engine/serve/generator.ts";
 import { startTrainer } from "../../src/engine/train/trainer-process.ts";
 import { drawMaterial } from "../../src/run/auto/represent/material.ts";
 import { profileOf } from "../../src/run/auto/represent/profile.ts";

@@ -12,7 +12,7 @@ import { documentOf, isHeldOut, type MaterialPassage, readMaterial } from "../..
 import type { Recipe } from "../../src/contract/recipe.ts";
 import { competition, grade } from "../../src/domain/evaluations/grade.ts";
 import { formatChat, formatTrainingRow } from "../../src/engine/format/chat-format.ts";
-import { openTokenizer } from "../../src/engine/serve/bases.ts";
+import { openTokenizer } from "../../src/engine/serve/generator.ts";
 import type { AdapterShape } from "../../src/engine/train/trainer.ts";
 import { startTrainer } from "../../src/engine/train/trainer-process.ts";
 import type { Run } from "../../src/run/context.ts";

@@ -37,14 +37,14 @@ test("eight adapters on one base take the size of their files, and switching bet
   };
   // Whoever switches at all pays once for the engine's working memory, and for that of each slot: that is not the adapters'.
   const warm = modelOf("warm");
-  await generator.load(base);
-  await generator.load(warm);
+  await generator.pool.lease(base, "work");
+  await generator.pool.lease(warm, "work");
   for (let round = 0; round < 8; round++) for (const model of [base, warm]) await Promise.all([ask(model), ask(model)]);
   const before = memoryBytes();
 
   const first: string[] = [];
   for (const model of models) {
-    await generator.load(model);
+    await generator.pool.lease(model, "work");
     first.push(await ask(model));
   }
   const grown = memoryBytes() - before;

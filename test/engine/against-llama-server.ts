@@ -9,7 +9,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { startProcess } from "../../src/base/processes.ts";
 import { sleep } from "../../src/base/time.ts";
-import { openTokenizer } from "../../src/engine/serve/bases.ts";
+import { openTokenizer } from "../../src/engine/serve/generator.ts";
 import { compareScores } from "../../src/engine/train/adapter-check.ts";
 import type { Rows, Trainer } from "../../src/engine/train/trainer.ts";
 import { startTrainer } from "../../src/engine/train/trainer-process.ts";

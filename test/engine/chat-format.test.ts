@@ -7,7 +7,7 @@ import { readConfig } from "../../src/base/config.ts";
 import { createLog } from "../../src/base/log.ts";
 import { type ChatMessage, formatChat, formatTrainingRow } from "../../src/engine/format/chat-format.ts";
 import type { Tokenizer } from "../../src/engine/generator.ts";
-import { openTokenizer } from "../../src/engine/serve/bases.ts";
+import { openTokenizer } from "../../src/engine/serve/generator.ts";
 
 let tokenizer: Tokenizer;
 let dispose: () => Promise<void>;

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { installation } from "../../src/base/config.ts";
 import { Failure } from "../../src/base/errors.ts";
-import type { ModelRef } from "../../src/engine/generator.ts";
+import type { Lease, ModelRef } from "../../src/engine/generator.ts";
 import { readGgufHeader } from "../../src/engine/gguf/header.ts";
 import { poolingOf } from "../../src/engine/gguf/pooling.ts";
 import { type EmbeddingLane, embedTexts } from "../../src/engine/serve/embedding.ts";
@@ -93,10 +93,11 @@ describe("many texts at once", () => {
 describe("a sentence encoder", { skip: withoutEncoder }, () => {
   let it: Engine;
   let model: ModelRef;
+  let lease: Lease;
   before(async () => {
     model = await converted(encoderFolder, "all-minilm-l6-v2");
     it = createEngine();
-    await it.generator.load(model);
+    lease = await it.generator.pool.lease(model, "work");
   });
   after(() => it.generator.dispose());
 
@@ -147,9 +148,9 @@ describe("a sentence encoder", { skip: withoutEncoder }, () => {
   });
 
   test("gives its memory back", async () => {
-    await it.generator.unload(model);
+    await lease.release();
     assert.deepEqual(it.gpu.snapshot().grants, []);
-    await it.generator.load(model);
+    await it.generator.pool.lease(model, "work");
   });
 });
 
@@ -157,7 +158,7 @@ describe("a text model's vectors", { skip: withoutModel }, () => {
   let it: Engine;
   before(async () => {
     it = createEngine();
-    await it.generator.load(base);
+    await it.generator.pool.lease(base, "work");
   });
   after(() => it.generator.dispose());
 
@@ -183,9 +184,8 @@ describe("a text model's vectors", { skip: withoutModel }, () => {
       const path = join(folder, `adapter-${strength}.gguf`);
       writeAdapter(path, strength);
       const model = { ...base, adapter: { id: `adapter-${strength}`, path } };
-      await it.generator.load(model);
+      await using _ = await it.generator.pool.lease(model, "work");
       vectors.push((await it.generator.embed(model, [text], options()))[0]!.vector);
-      await it.generator.unload(model);
     }
     const [plain] = await it.generator.embed(base, [text], options());
     assert(cosine(plain!.vector, vectors[0]!) > 0.99999);
@@ -221,7 +221,7 @@ describe("a cross-encoder", () => {
   before(async () => {
     model = await converted(tinyFolder, "tiny-cross-encoder");
     it = createEngine();
-    await it.generator.load(model);
+    await it.generator.pool.lease(model, "work");
   });
   after(() => it.generator.dispose());
 
@@ -293,7 +293,7 @@ describe("weights of 16 bits", () => {
       writeFileSync(join(there, "model.safetensors"), Buffer.concat([size, text, ...parts]));
       const it = createEngine();
       const model = await converted(there, `tiny-${dtype}`);
-      await it.generator.load(model);
+      await it.generator.pool.lease(model, "work");
       const { query, documents, logits } = known.crossEncoder;
       const ranked = await it.generator.rank(model, query, documents, options());
       // BF16 keeps 8 bits of a number, F16 11.

@@ -13,7 +13,7 @@ import type {
   Sampling,
 } from "../../src/engine/generator.ts";
 import { createGpu, type Gpu } from "../../src/engine/gguf/gpu.ts";
-import { createGenerator } from "../../src/engine/serve/bases.ts";
+import { createGenerator } from "../../src/engine/serve/generator.ts";
 import { writeAdapter } from "../helpers/adapter.ts";
 
 export const starterModel = readConfig({}).starterModel;
@@ -33,7 +33,12 @@ export function createEngine(
   const events: string[] = [];
   const log = createLog("info", (line) => events.push(JSON.parse(line).event));
   const gpu = createGpu({ memoryBytes, gpuBytes: 0, threads: 2 });
-  const generator = createGenerator({ config: { threads: 1, slots, slotContext, queueLimit }, log, gpu });
+  const generator = createGenerator({
+    config: { threads: 1, slots, slotContext, queueLimit },
+    log,
+    gpu,
+    keepIdleMs: 0,
+  });
   return { generator, gpu, events };
 }
 

@@ -16,7 +16,7 @@ let story: number[];
 const asked = (question: string): number[] => formatChat(tokenizer, [{ role: "user", content: question }]);
 
 before(async () => {
-  for (const model of [base, loud, silent]) await generator.load(model);
+  for (const model of [base, loud, silent]) await generator.pool.lease(model, "work");
   tokenizer = generator.tokenizer(base.baseId);
   story = asked("Tell me a story about a cat.");
 });
@@ -148,7 +148,7 @@ test("base and adapters answer at the same time as each does alone", async () =>
 
 test("whoever leaves frees the slot, running or waiting", async () => {
   const { generator: small } = createEngine({ slots: 2, queueLimit: 2 });
-  await small.load(base);
+  await small.pool.lease(base, "work");
   const leaving = Array.from({ length: 4 }, () => new AbortController());
   const answers = leaving.map(({ signal }, index) =>
     collect(small, requestOf(story, { signal, maxTokens: 400, ignoreEos: true, owner: `${index}` }), () => {
@@ -167,7 +167,7 @@ test("whoever leaves frees the slot, running or waiting", async () => {
 
 test("who leaves has the slot for one more step at most, answering or reading", async () => {
   const { generator: small } = createEngine({ slots: 1, queueLimit: 1 });
-  await small.load(base);
+  await small.pool.lease(base, "work");
   const leaving = new AbortController();
   let read = 0;
   const request = requestOf(story, { signal: leaving.signal, maxTokens: 400, ignoreEos: true });
@@ -184,7 +184,7 @@ test("who leaves has the slot for one more step at most, answering or reading", 
 
 test("data generation leaves a slot for people", async () => {
   const { generator: small } = createEngine({ slots: 2 });
-  await small.load(base);
+  await small.pool.lease(base, "work");
   const order: string[] = [];
   const long = requestOf(story, { priority: "generation", maxTokens: 40, ignoreEos: true });
   const rows = ["a", "b"].map((owner) => collect(small, { ...long, owner }).then(() => order.push(owner)));
@@ -196,13 +196,13 @@ test("data generation leaves a slot for people", async () => {
 
 test("a reader who stops reading stops the answer", async () => {
   const { generator: small } = createEngine({ slots: 1, queueLimit: 0 });
-  await small.load(base);
+  const lease = await small.pool.lease(base, "work");
   const read: GeneratedToken[] = [];
   for await (const token of small.generate(requestOf(story, { maxTokens: 400, ignoreEos: true }))) {
     read.push(token);
     if (read.length === 2) break;
   }
-  await small.unload(base);
+  await lease.release();
   assert.equal(read.length, 2);
 });
 
@@ -406,7 +406,7 @@ test("exact log-probs of an answer and of its prompt are those of the scorer", a
 
 test("choices of one prompt read it once, and answer as each alone", async () => {
   const { generator: small } = createEngine({ slots: 4 });
-  await small.load(base);
+  await small.pool.lease(base, "work");
   const prompt = asked("Write about the sea, the wind, and a boat that has lost its way home in the fog.");
   const sampling = { ...greedy, temperature: 1 };
   const ask = (seed: number, owner: string) =>
@@ -430,7 +430,7 @@ test("choices of one prompt read it once, and answer as each alone", async () =>
 
 test("a choice whose reader of the prompt leaves reads the rest itself", async () => {
   const { generator: small } = createEngine({ slots: 4 });
-  await small.load(base);
+  await small.pool.lease(base, "work");
   const prompt = new Array(30).fill(story.slice(2, 18)).flat();
   const leave = new AbortController();
   const first = collect(small, requestOf(prompt, { signal: leave.signal, maxTokens: 4 }));
@@ -444,7 +444,7 @@ test("a choice whose reader of the prompt leaves reads the rest itself", async (
 
 test("a conversation's prefix outlives the requests of others, and is its owner's alone", async () => {
   const few = createEngine({ slots: 3 });
-  await few.generator.load(base);
+  await few.generator.pool.lease(base, "work");
   // Where there is memory to offload prompts in, it matters less who keeps a slot.
   few.gpu.reserve("all that is left", { machine: few.gpu.snapshot().machine.free, gpu: 0 });
   const prompts = ["One two three four five six seven eight nine ten", "Red", "Green", "Blue"].map((words) =>

@@ -8,7 +8,7 @@ import { createLog } from "../../src/base/log.ts";
 import { formatChat, formatLongChat } from "../../src/engine/format/chat-format.ts";
 import { encodeInParts } from "../../src/engine/format/in-parts.ts";
 import type { Tokenizer } from "../../src/engine/generator.ts";
-import { openTokenizer } from "../../src/engine/serve/bases.ts";
+import { openTokenizer } from "../../src/engine/serve/generator.ts";
 
 /** Of GPT-2's kind, and of SentencePiece's, which puts a space before every text. */
 const files = {

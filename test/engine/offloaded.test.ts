@@ -13,7 +13,7 @@ const topics = ["the sea", "a mill by the river", "an old clock", "the road to t
 /** Answers of eight tokens, each to a prompt of its own of some forty. */
 async function house(settings: Parameters<typeof createEngine>[0] = few) {
   const engine = createEngine(settings);
-  await engine.generator.load(base);
+  await engine.generator.pool.lease(base, "work");
   const { encode } = engine.generator.tokenizer("base");
   const prompts = topics.map((topic) =>
     encode(
@@ -42,7 +42,7 @@ test("a prompt that lost its slot is not read again, by its owner and under its 
   const folder = adapterFolder();
   const { generator, ask, unread } = await house();
   const adapter = folder.adapter("one", 1);
-  await generator.load(adapter);
+  const lease = await generator.pool.lease(adapter, "work");
   const first = await ask(0);
   for (const index of [1, 2, 3]) await ask(index);
   const again = await ask(0);
@@ -52,8 +52,8 @@ test("a prompt that lost its slot is not read again, by its owner and under its 
   assert.equal((await ask(0, "ada", adapter)).cachedTokens, 0);
   for (const index of [1, 2, 3]) assert.equal(await unread(index), 1);
   assert.equal(await unread(0, "ada", adapter), 1);
-  await generator.unload(adapter);
-  await generator.load(adapter);
+  await lease.release();
+  await generator.pool.lease(adapter, "work");
   assert.equal((await ask(0, "ada", adapter)).cachedTokens, 0);
   await generator.dispose();
   folder.remove();

@@ -90,7 +90,7 @@ test("a sound file cut short anywhere is refused in little time", async () => {
   for (const cut of cuts) await refusal(() => readGgufHeader(file(whole.subarray(0, cut))));
 });
 
-test("the starter model: what it is, and that it can be aligned", async () => {
+test("the starter model: what it is, and that its template renders", async () => {
   const facts = await probeModel(model, { slotPool: { slots: 8, slotContext: 2048 } });
   const { name, memoryBytes, bytes, ...rest } = facts;
   assert.match(name ?? "", /smollm2/i);
@@ -109,7 +109,7 @@ test("the starter model: what it is, and that it can be aligned", async () => {
     kvHeads: 3,
     headSize: 64,
     vocabulary: 49_152,
-    reason: null,
+    templateProblem: null,
   });
   assert.equal(bytes, readFileSync(model).length);
   assert.ok(memoryBytes > bytes + 300e6 && memoryBytes < bytes + 700e6, String(memoryBytes));
@@ -151,7 +151,7 @@ test("a template that renders, but for seconds, is refused: everybody would wait
   assert.match(await refusal(() => probeModel(path)), /rendering its chat template took \d+\.\d s; the limit is 1 s/);
 });
 
-test("a template that only fails leaves a model that cannot be aligned, with the reason", async () => {
+test("a template that only fails leaves a model with that problem", async () => {
   const whole = readFileSync(model);
   for (const [template, reason] of [
     ["{% for i in range(10000000) %}{% endfor %}", /range longer than/],
@@ -160,7 +160,7 @@ test("a template that only fails leaves a model that cannot be aligned, with the
     ["{{ messages.__globals__ }}{{ messages.constructor }}", /leaves out/],
     [`${"(".repeat(300)}`, /leaves out|template/],
   ] as const)
-    assert.match((await probeModel(file(withTemplate(whole, template)))).reason ?? "", reason);
+    assert.match((await probeModel(file(withTemplate(whole, template)))).templateProblem ?? "", reason);
 });
 
 test("time and memory limits hold by themselves", async () => {

@@ -6,7 +6,7 @@ import { createLog } from "../../src/base/log.ts";
 import { type ChatMessage, callFormatOf, formatChat, thoughtMarksOf } from "../../src/engine/format/chat-format.ts";
 import { jsonLength, plainCalls, type Tool } from "../../src/engine/format/tool-format.ts";
 import type { Tokenizer } from "../../src/engine/generator.ts";
-import { openTokenizer } from "../../src/engine/serve/bases.ts";
+import { openTokenizer } from "../../src/engine/serve/generator.ts";
 
 let tokenizer: Tokenizer;
 let dispose: () => Promise<void>;

@@ -16,6 +16,7 @@ import { openStore, type Store } from "../../src/store/open.ts";
 import { calibrationWith } from "./calibration.ts";
 import { type TestHouse, testHouse } from "./house.ts";
 import { letters } from "./letters.ts";
+import { emptyPool } from "./pool.ts";
 import { insertAlignment, insertBase } from "./rows.ts";
 
 const tokenizer = letters();
@@ -70,9 +71,7 @@ export async function scriptedHouse(
   const generator = {
     generate,
     evaluate,
-    load: async () => info,
-    unload: async () => {},
-    isLoaded: () => true,
+    pool: emptyPool(undefined, { info }).pool,
     tokenizer: () => tokenizer,
     slotContext: 4096,
     kind: () => "text",

@@ -7,7 +7,7 @@ import { sha256 } from "../../src/base/files.ts";
 import { newId } from "../../src/base/ids.ts";
 import { createLog } from "../../src/base/log.ts";
 import type { Calibration } from "../../src/confidence/calibration.ts";
-import { openTokenizer } from "../../src/engine/serve/bases.ts";
+import { openTokenizer } from "../../src/engine/serve/generator.ts";
 import { openStore, type Store } from "../../src/store/open.ts";
 import { writeAdapter } from "./adapter.ts";
 import { calibrationWith } from "./calibration.ts";

@@ -11,6 +11,7 @@ import type { Run } from "../../src/run/context.ts";
 import { measureDrift } from "../../src/run/drift.ts";
 import type { DevPrompt } from "../../src/run/rows.ts";
 import { calibrationWith } from "../helpers/calibration.ts";
+import { emptyPool } from "../helpers/pool.ts";
 
 const unit = (angle: number): Float32Array => Float32Array.of(Math.cos(angle), Math.sin(angle));
 const { reference } = fitDrift({
@@ -95,13 +96,9 @@ const devOf = (count: number): DevPrompt[] =>
   );
 
 function fakeEncoder(load: () => Promise<void> = async () => {}) {
-  const loaded: string[] = [];
+  const { pool, loaded } = emptyPool(load, { keepIdleMs: 0 });
   const generator = {
-    load: async ({ baseId }: { baseId: string }) => {
-      await load();
-      loaded.push(baseId);
-    },
-    unload: async ({ baseId }: { baseId: string }) => void loaded.splice(loaded.indexOf(baseId), 1),
+    pool,
     embed: async (_: unknown, texts: string[]) =>
       texts.map((text) => ({ vector: unit(text.startsWith("far") ? 2 : text.length / 100), tokens: 1, truncated: 0 })),
   } as unknown as Generator;

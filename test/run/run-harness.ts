@@ -13,13 +13,14 @@ import type { Recipe } from "../../src/contract/recipe.ts";
 import type { RunEvent, RunRequest, SnapshotDocument, SnapshotItem } from "../../src/contract/run-folder.ts";
 import { makeRunFolder, writeRequest } from "../../src/domain/alignments/snapshot.ts";
 import { grade } from "../../src/domain/evaluations/grade.ts";
-import type { Generator, ModelRef } from "../../src/engine/generator.ts";
-import { openTokenizer } from "../../src/engine/serve/bases.ts";
+import type { Generator } from "../../src/engine/generator.ts";
+import { openTokenizer } from "../../src/engine/serve/generator.ts";
 import type { Trainer } from "../../src/engine/train/trainer.ts";
 import { startTrainer } from "../../src/engine/train/trainer-process.ts";
 import type { RunParts } from "../../src/run/context.ts";
 import { createControl } from "../../src/run/control.ts";
 import type { Guards } from "../../src/run/guards/material.ts";
+import { emptyPool } from "../helpers/pool.ts";
 import { documentOf } from "../helpers/study.ts";
 
 const root = join(import.meta.dirname, "../..");
@@ -171,17 +172,11 @@ export const prior: Prior = {
 
 /** Says of tokens what the trainer last said of them, shifted by `off` nats. */
 function echoGenerator(said: Map<string, Float32Array>, off: number): Generator {
-  const loaded = new Set<string>();
   const missing = (): never => {
     throw new Error("this fake does not do that");
   };
   return {
-    load: async (model: ModelRef) => {
-      loaded.add(model.baseId);
-      return { architecture: "llama", context: 512, parameters: 0, bytes: 0, slots: 1 };
-    },
-    unload: async () => {},
-    isLoaded: (model) => loaded.has(model.baseId),
+    pool: emptyPool().pool,
     tokenizer: missing,
     occupancy: () => [],
     // biome-ignore lint/correctness/useYield: it never has a token

@@ -22,12 +22,12 @@ import { refOf } from "../../catalog/models.ts";
 import type { AlignedRow, DeploymentStatus } from "../../catalog/store.ts";
 import type { Reply } from "../../contract/endpoint.ts";
 import type { models } from "../../contract/models.ts";
+import type { ModelPool } from "../../engine/generator.ts";
 import type { Claim, Queue } from "../../jobs/queue.ts";
 import type { Worker } from "../../jobs/runner.ts";
 import { isTerminal } from "../../jobs/states.ts";
 import type { Store } from "../../store/open.ts";
 import { mostLoadsBegun } from "./load-watch.ts";
-import type { Lease, Loads } from "./loads.ts";
 import type { DeploymentRow, ModelsSql } from "./store.ts";
 
 export type DeploymentTask = Reply<(typeof models)["models.deployment"]>;
@@ -36,7 +36,8 @@ export interface DeploymentParts {
   store: Store;
   sql: ModelsSql;
   queue: Queue;
-  loads: Loads;
+  /** A deployment is a lease under the model's id. */
+  pool: ModelPool;
   clock: Clock;
   log: Log;
   /** URL for chats with a deployed model. */
@@ -63,13 +64,10 @@ const moves = {
 } as const satisfies Record<DeploymentRow["kind"], Record<string, DeploymentStatus>>;
 
 export function createDeployments(parts: DeploymentParts): Deployments {
-  const { store, sql, queue, loads, clock, log } = parts;
-  const held = new Map<string, Lease>();
+  const { store, sql, queue, pool, clock, log } = parts;
   const waiting = new Map<string, PromiseWithResolvers<void>>();
   for (const row of sql.inStatus.all(JSON.stringify(["DEPLOYED", "DEPLOYING"])))
     waiting.set(row.id, Promise.withResolvers());
-  /** Native loads of deployments run one after the other: two at once would need twice the spare memory. */
-  let loading: Promise<unknown> = Promise.resolve();
 
   const taskOf = (row: DeploymentRow): DeploymentTask => ({
     model_id: row.model_id,
@@ -124,20 +122,12 @@ export function createDeployments(parts: DeploymentParts): Deployments {
         `Loading it crashed the appliance ${begun} times, so it is not tried again automatically`,
       );
     sql.setLoadsBegun.run(begun + 1, task.id);
-    const turn = loading.then(() => loads.take(refOf(model), "deployment"));
-    loading = turn.catch(() => {});
     try {
-      held.set(model.id, await turn);
+      await pool.hold(model.id, refOf(model));
     } finally {
       sql.setLoadsBegun.run(0, task.id);
     }
   }
-
-  const release = async (modelId: string): Promise<void> => {
-    const lease = held.get(modelId);
-    held.delete(modelId);
-    await lease?.release();
-  };
 
   const settled = async (modelId: string): Promise<void> => waiting.get(modelId)?.promise;
 
@@ -178,18 +168,17 @@ export function createDeployments(parts: DeploymentParts): Deployments {
     if (signal.aborted) leave();
     signal.addEventListener("abort", leave);
     try {
-      await Promise.race([settled(model.id).then(() => loads.quiet(refOf(model))), leaving.promise]);
+      await Promise.race([settled(model.id).then(() => pool.quiet(refOf(model))), leaving.promise]);
     } finally {
       signal.removeEventListener("abort", leave);
     }
-    await release(model.id);
+    await pool.letGo(model.id);
   }
 
   /** An unload that failed leaves the model deployed: it is held again. If that fails too, the next request loads it. */
   async function holdAgain(model: AlignedRow): Promise<void> {
-    if (held.has(model.id)) return;
     try {
-      held.set(model.id, await loads.take(refOf(model), "deployment"));
+      await pool.hold(model.id, refOf(model));
     } catch (error) {
       log("error", "model.hold_failed", { modelId: model.id, error });
     }
@@ -233,7 +222,7 @@ export function createDeployments(parts: DeploymentParts): Deployments {
       return row ? taskOf(row) : null;
     },
     workers: {
-      deploy: { concurrency: 1, run: worker("deploy", loadCounted, (model) => release(model.id)) },
+      deploy: { concurrency: 1, run: worker("deploy", loadCounted, (model) => pool.letGo(model.id)) },
       // Each waits for running answers of its model, and must not hold up the others.
       undeploy: { concurrency: 8, run: worker("undeploy", unload, holdAgain) },
     },

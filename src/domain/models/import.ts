@@ -1,6 +1,6 @@
 // Stores model files in their permanent place: <folder>/<sha256>.gguf, <folder>/adapters/<sha256>.gguf and
 // <folder>/sources/<sha256>.json. A child process probes a base before our own code reads it, and it probes the very
-// copy that is kept. A sentence-transformers folder is converted into a file first.
+// copy that is kept, and the trainer is asked whether it can train it. A sentence-transformers folder is converted into a file first.
 
 import { constants } from "node:fs";
 import { copyFile, link, open, realpath, rm, stat } from "node:fs/promises";
@@ -14,6 +14,8 @@ import { name } from "../../contract/common.ts";
 import { compile } from "../../contract/validate.ts";
 import { convertSentenceTransformer } from "../../engine/gguf/sentence-transformers/convert.ts";
 import { type ModelFacts, probeModel } from "../../engine/serve/probe.ts";
+import { reasonNotToTrain } from "../../engine/train/trainable.ts";
+import type { Trainer } from "../../engine/train/trainer.ts";
 
 export interface ImportSource {
   /** Absolute path, from the command line or of an uploaded file; never from a request. */
@@ -49,6 +51,7 @@ export async function importFile(
   folder: string,
   slotPool: SlotPool,
   roomFor: TrialRoom,
+  startTrainer: () => Trainer,
 ): Promise<ImportedFile> {
   const named = checkName({ ...(source.name === undefined ? {} : { name: source.name }) });
   if (!named.ok) throw new Failure("bad_request", named.details.map(({ msg }) => `The name ${msg}`).join("; "));
@@ -61,6 +64,7 @@ export async function importFile(
   try {
     const held = isFolder ? await convert(original, staged) : await stage(original, staged, source.mode);
     const facts = await probe(held, slotPool, roomFor);
+    const reason = await reasonNotToAlign(held, facts, startTrainer);
     const sha256 = await sha256OfFile(held);
     const path = held === original ? original : join(folder, contentPaths.base(sha256));
     if (path !== original) await renameDurably(staged, path);
@@ -73,8 +77,8 @@ export async function importFile(
       file_type: facts.fileType,
       bytes: facts.bytes,
       memory_bytes: facts.memoryBytes,
-      can_be_aligned: facts.reason === null ? 1 : 0,
-      reason: facts.reason,
+      can_be_aligned: reason === null ? 1 : 0,
+      reason,
       license: facts.license,
       sha256,
       path,
@@ -93,6 +97,16 @@ async function probe(path: string, slotPool: SlotPool, roomFor: TrialRoom): Prom
   } finally {
     room?.release();
   }
+}
+
+/** null when the model can be aligned, else why not, as a sentence without its full stop. */
+async function reasonNotToAlign(
+  path: string,
+  { kind, templateProblem }: ModelFacts,
+  startTrainer: () => Trainer,
+): Promise<string | null> {
+  if (kind !== "text") return `A model for ${kind} does not generate text, so it cannot be aligned`;
+  return (await reasonNotToTrain(startTrainer(), path)) ?? templateProblem;
 }
 
 const titleOf = (path: string): string => basename(path, extname(path)) || "model";

@@ -1,11 +1,10 @@
 // What is loaded and why: deployed models, and models that a request or other work keeps loaded for a while.
 import { Failure } from "../../base/errors.ts";
-import type { Generator, ModelRef } from "../../engine/generator.ts";
+import type { Generator, Lease, ModelRef } from "../../engine/generator.ts";
 import { createDeployments, type DeploymentParts, type Deployments } from "./deploy.ts";
-import { createLoads, type Lease } from "./loads.ts";
 import { prepareModels } from "./store.ts";
 
-export type ServingParts = Omit<DeploymentParts, "sql" | "loads"> & { generator: Generator };
+export type ServingParts = Omit<DeploymentParts, "sql" | "pool"> & { generator: Generator };
 
 export interface Serving extends Deployments {
   /** Keeps a model loaded until the lease is released. Throws not_deployed for an aligned model that is not deployed. */
@@ -18,8 +17,8 @@ export interface Serving extends Deployments {
 
 export function createServing(parts: ServingParts): Serving {
   const sql = prepareModels(parts.store);
-  const loads = createLoads(parts);
-  const deployments = createDeployments({ ...parts, sql, loads });
+  const { pool } = parts.generator;
+  const deployments = createDeployments({ ...parts, sql, pool });
   return {
     ...deployments,
     async leaseForRequest(ref) {
@@ -28,9 +27,9 @@ export function createServing(parts: ServingParts): Serving {
         await deployments.settled(ref.adapter.id);
         if (sql.alignedById.get(ref.adapter.id)?.deployment_status !== "DEPLOYED") throw new Failure("not_deployed");
       }
-      return loads.take(ref, "request");
+      return pool.lease(ref, "request");
     },
-    leaseForWork: (ref) => loads.take(ref, "evaluation"),
-    freeIdle: loads.freeIdle,
+    leaseForWork: (ref) => pool.lease(ref, "work"),
+    freeIdle: pool.freeIdle,
   };
 }

@@ -12,6 +12,7 @@ import type { BaseRow } from "../../catalog/store.ts";
 import type { Calibration } from "../../confidence/calibration.ts";
 import type { Caller, UploadedFile } from "../../contract/endpoint.ts";
 import type { Gpu } from "../../engine/gguf/gpu.ts";
+import type { Trainer } from "../../engine/train/trainer.ts";
 import type { Store } from "../../store/open.ts";
 import { fetchFromHub, type HubName, sourceOf as hubSource, isHubName, parseHubName } from "./hub.ts";
 import {
@@ -43,6 +44,8 @@ export interface StockParts {
   gpu: Gpu;
   /** Unloads the base that has been idle for longest; false if none is idle. */
   freeIdle: () => Promise<boolean>;
+  /** Starts the trainer, which knows what it can train. */
+  startTrainer: () => Trainer;
 }
 
 export interface NewAlignedModel {
@@ -98,6 +101,9 @@ export function createStock(parts: StockParts): Stock {
     }
   }
 
+  const imported = (source: ImportSource): Promise<ImportedFile> =>
+    importFile(source, folder, parts.slotPool, trialRoom, parts.startTrainer);
+
   function register(file: ImportedFile, by?: Caller, hub?: { source: string; revision: string }): BaseRow {
     return store.transaction(() => {
       const row = keep(file, by, hub);
@@ -111,9 +117,12 @@ export function createStock(parts: StockParts): Stock {
     if (known) {
       // The import has just loaded it without a crash.
       sql.setBaseLoads.run(0, known.id);
+      // Another trainer may train what the one before did not.
+      const { can_be_aligned, reason } = file;
+      sql.setAlignable.run({ id: known.id, can_be_aligned, reason });
       // Prefer a file in our folder to one elsewhere, and any file to one that no longer exists.
       if (dirname(file.path) === folder || !existsSync(known.path)) sql.moveBase.run(file.path, known.id);
-      return known;
+      return { ...known, can_be_aligned, reason };
     }
     const row: BaseRow = { ...file, id: newId("model"), loads_begun: 0, created_at: clock.now() };
     sql.insertBase.run({ ...row, seq: store.nextSeq() });
@@ -133,7 +142,7 @@ export function createStock(parts: StockParts): Stock {
         .split("/")
         .at(-1)!
         .replace(/\.gguf$/, "");
-      const file = await importFile({ path, mode: "copy", name: title }, folder, parts.slotPool, trialRoom);
+      const file = await imported({ path, mode: "copy", name: title });
       return register(file, by, { source, revision });
     } finally {
       await rm(path, { force: true });
@@ -157,7 +166,7 @@ export function createStock(parts: StockParts): Stock {
   }
 
   async function importBase(source: ImportSource): Promise<BaseRow> {
-    if (!isHubName(source.path)) return register(await importFile(source, folder, parts.slotPool, trialRoom));
+    if (!isHubName(source.path)) return register(await imported(source));
     if (source.name !== undefined || source.sha256 !== undefined || source.mode === "link")
       throw new Failure(
         "bad_request",
@@ -180,7 +189,7 @@ export function createStock(parts: StockParts): Stock {
   return {
     importBase,
     importUpload: async ({ path, name: fileName }, stated, by) =>
-      register(await importFile({ path, fileName, mode: "copy", ...stated }, folder, parts.slotPool, trialRoom), by),
+      register(await imported({ path, fileName, mode: "copy", ...stated }), by),
     hubBase,
     async importStarter(path) {
       if (sql.countBases.get()!.n > 0 || !existsSync(path)) return null;

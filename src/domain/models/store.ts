@@ -58,6 +58,9 @@ function prepareBases(store: Store) {
     ),
     deleteSources: store.prepare<[string]>("DELETE FROM base_model_source WHERE base_model_id = ?"),
     baseById: store.prepare<[string], BaseRow>("SELECT * FROM base_model WHERE id = ?"),
+    setAlignable: store.prepare<Pick<BaseRow, "id" | "can_be_aligned" | "reason">>(
+      "UPDATE base_model SET can_be_aligned = :can_be_aligned, reason = :reason WHERE id = :id",
+    ),
     setBaseLoads: store.prepare<[number, string]>("UPDATE base_model SET loads_begun = ? WHERE id = ?"),
     countBases: store.prepare<[], { n: number }>("SELECT count(*) AS n FROM base_model"),
     moveBase: store.prepare<[string, string]>("UPDATE base_model SET path = ? WHERE id = ?"),

@@ -1,9 +1,8 @@
-// What a sound header says of a model, and whether the trainer can align it. Pure.
+// What a sound header says of a model. Pure.
 import { settings } from "../../base/config.ts";
 import { baseBytes, batchTokens, embeddingBytes, type ModelShape, shapeOf } from "./gpu.ts";
 import type { GgufHeader } from "./header.ts";
 import { type ModelKind, poolingOf } from "./pooling.ts";
-import { reasonNotToTrain } from "./trainable.ts";
 
 export interface ModelFacts extends Omit<ModelShape, "weightBytes"> {
   name: string | null;
@@ -20,8 +19,8 @@ export interface ModelFacts extends Omit<ModelShape, "weightBytes"> {
   bytes: number;
   /** Memory that serving it needs, estimated for the given pool of slots. */
   memoryBytes: number;
-  /** null when it can be aligned, else why not. */
-  reason: string | null;
+  /** Why its chat template does not render; null when it does. */
+  templateProblem: string | null;
 }
 
 /** The pool of slots if the caller gives none: the settings' defaults. */
@@ -77,7 +76,6 @@ const numberOf = (header: GgufHeader, key: string): number => {
   return typeof value === "number" && Number.isFinite(value) ? value : 0;
 };
 
-/** `templateProblem`: why the chat template does not render; null when it does. */
 export function factsOf(
   header: GgufHeader,
   templateProblem: string | null,
@@ -103,10 +101,7 @@ export function factsOf(
       kind === "text"
         ? baseBytes({ weightBytes, ...shape }, { slots: slotPool.slots, slotContext, batch: batchTokens })
         : weightBytes + embeddingBytes({ weightBytes, ...shape }, { tokens: slotContext, batch: slotContext }),
-    reason:
-      kind === "text"
-        ? (reasonNotToTrain(header, shape) ?? templateProblem)
-        : `A model for ${kind} does not generate text, so it cannot be aligned`,
+    templateProblem,
   };
 }
 

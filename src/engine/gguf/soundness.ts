@@ -3,7 +3,6 @@
 // of heads. Called before every native load; what no header shows is found by a trial in the probe. Pure.
 import { Failure } from "../../base/errors.ts";
 import type { GgufArray, GgufHeader, GgufTensor, GgufValue } from "./header.ts";
-import { trainableArchitectures } from "./trainable.ts";
 
 /** The library's own limits: it has fixed tables of these sizes. */
 const mostLayers = 512;
@@ -11,6 +10,9 @@ const mostExperts = 1024;
 const mostWidth = 1 << 20;
 const mostHeads = 1 << 16;
 const mostContext = 2 ** 31 - 1;
+
+/** Architectures whose tensors have the roles and shapes of checkShapes. */
+export const plainArchitectures: readonly string[] = ["llama", "qwen2", "qwen3", "gemma3"];
 
 /** Types of position scaling that the library knows; it ends the process at any other. */
 const ropeScalings = ["none", "linear", "yarn", "longrope"];
@@ -29,7 +31,7 @@ export function checkModel(header: GgufHeader): void {
   checkExperts(stated, architecture, sizes.layers);
   checkRest(stated, sizes.layers);
   checkTensors(header, sizes);
-  if (Object.hasOwn(trainableArchitectures, architecture)) checkShapes(header, stated, sizes);
+  if (plainArchitectures.includes(architecture)) checkShapes(header, stated, sizes);
 }
 
 /** The values of an architecture, by key without the architecture's prefix. */
@@ -208,7 +210,7 @@ function checkTensors({ tensors }: GgufHeader, { layers, embedding, vocabulary }
   mustHave(embeddings, [embedding, vocabulary]);
 }
 
-/** For architectures known here, checks the shape of each tensor by its role. Other tensors are left to the library. */
+/** Checks the shape of each tensor of a plain architecture by its role. Other tensors are left to the library. */
 function checkShapes(header: GgufHeader, stated: Stated, { layers, embedding, vocabulary }: Sizes): void {
   const value = (name: string) => stated.value(name);
   const heads = value("attention.head_count");

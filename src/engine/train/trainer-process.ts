@@ -106,7 +106,9 @@ class TrainerProcess implements Trainer {
     if (!pending) throw new WireError(`an answer to no pending request: ${JSON.stringify(answer.fields)}`);
     this.#pending.delete(answer.id);
     pending.reject(
-      new Failure("trainer_error", `${pending.verb}: ${message} (${code})`, { context: { code, hint, fatal } }),
+      new Failure("trainer_error", `${pending.verb}: ${message} (${code})`, {
+        context: { code, refusal: message, hint, fatal },
+      }),
     );
   }
 

@@ -244,7 +244,8 @@ export interface SavedFile {
 /**
  * One worker process: one frozen base, its adapters, their optimizers. Calls may be made without waiting and are answered in
  * the order they were made. If the worker dies, every pending call rejects with a Failure `trainer_died` that has its last
- * log lines. A verb that fails rejects with a Failure `trainer_error` whose context has the protocol's `code` and `hint`.
+ * log lines. A verb that fails rejects with a Failure `trainer_error` whose context has the protocol's `code` and `hint`, and
+ * its message as `refusal`.
  */
 export interface Trainer {
   hello(): Promise<TrainerHello>;

@@ -7,7 +7,7 @@ import { installation, readConfig } from "../../../src/base/config.ts";
 import { createLog } from "../../../src/base/log.ts";
 import type { Generator } from "../../../src/engine/generator.ts";
 import { createGpu } from "../../../src/engine/gguf/gpu.ts";
-import { createGenerator } from "../../../src/engine/serve/bases.ts";
+import { createGenerator } from "../../../src/engine/serve/generator.ts";
 import { type Served, servedHouse, withoutModel } from "../../helpers/served.ts";
 import { outputFolder, program, run, withoutPython } from "./environment.ts";
 

@@ -14,7 +14,7 @@ import { competition, grade } from "../../../src/domain/evaluations/grade.ts";
 import { formatChat } from "../../../src/engine/format/chat-format.ts";
 import type { Generator, ModelRef } from "../../../src/engine/generator.ts";
 import { createGpu } from "../../../src/engine/gguf/gpu.ts";
-import { createGenerator } from "../../../src/engine/serve/bases.ts";
+import { createGenerator } from "../../../src/engine/serve/generator.ts";
 import type { Report } from "../../../src/run/report.ts";
 import { readJsonLines } from "../../helpers/json-lines.ts";
 import { consultTeacher } from "./teacher.ts";
@@ -170,8 +170,8 @@ export async function withModel<T>(
     gpu: createGpu({ memoryBytes: 4 * 2 ** 30, gpuBytes: 0, threads }),
   });
   try {
-    await generator.load({ baseId: model.baseId, basePath: model.basePath });
-    await generator.load(model);
+    await generator.pool.lease({ baseId: model.baseId, basePath: model.basePath }, "work");
+    await generator.pool.lease(model, "work");
     return await use(generator);
   } finally {
     await generator.dispose();

@@ -8,7 +8,7 @@ import { seeded } from "../../../src/base/statistics/random.ts";
 import { shuffled } from "../../../src/base/text.ts";
 import { shapeOf as modelShapeOf } from "../../../src/engine/gguf/gpu.ts";
 import { readGgufHeader } from "../../../src/engine/gguf/header.ts";
-import { openTokenizer } from "../../../src/engine/serve/bases.ts";
+import { openTokenizer } from "../../../src/engine/serve/generator.ts";
 import type { Trainer } from "../../../src/engine/train/trainer.ts";
 import { startTrainer } from "../../../src/engine/train/trainer-process.ts";
 import { shapeOf } from "../../../src/run/folder/adapter-shape.ts";

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { readConfig } from "../../../src/base/config.ts";
 import { createLog } from "../../../src/base/log.ts";
 import { documentOf, isHeldOut, readMaterial } from "../../../src/cli/train-writer.ts";
-import { openTokenizer } from "../../../src/engine/serve/bases.ts";
+import { openTokenizer } from "../../../src/engine/serve/generator.ts";
 import { startTrainer } from "../../../src/engine/train/trainer-process.ts";
 import { createSpeaker } from "../../../src/run/speaker.ts";
 import { passGates } from "../../../src/study/gates.ts";

@@ -3,7 +3,7 @@ import { readConfig } from "../../../src/base/config.ts";
 import { createLog } from "../../../src/base/log.ts";
 import type { SnapshotDocument } from "../../../src/contract/run-folder.ts";
 import { readRecipes } from "../../../src/domain/alignments/recipes.ts";
-import { openTokenizer } from "../../../src/engine/serve/bases.ts";
+import { openTokenizer } from "../../../src/engine/serve/generator.ts";
 import { startTrainer } from "../../../src/engine/train/trainer-process.ts";
 import { createSpeaker } from "../../../src/run/speaker.ts";
 import { study } from "../../../src/study/study.ts";

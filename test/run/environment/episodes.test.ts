@@ -6,7 +6,7 @@ import { createLog } from "../../../src/base/log.ts";
 import { formatChat } from "../../../src/engine/format/chat-format.ts";
 import { plainCalls } from "../../../src/engine/format/tool-format.ts";
 import type { Tokenizer } from "../../../src/engine/generator.ts";
-import { openTokenizer } from "../../../src/engine/serve/bases.ts";
+import { openTokenizer } from "../../../src/engine/serve/generator.ts";
 import type { Rows, Trainer, TrainerSampling, WeightedRows } from "../../../src/engine/train/trainer.ts";
 import { masked } from "../../../src/run/auto/reinforce.ts";
 import { resolveSampling } from "../../../src/run/auto/sampling.ts";

@@ -1,0 +1,186 @@
+// The Generator over node-llama-cpp: checks every request, and runs it on a model of the pool (model-pool.ts). A native abort
+// cannot be caught, so whatever could cause one is checked beforehand: memory, prompt lengths, token ids.
+
+import { Failure, invalid } from "../../base/errors.ts";
+import type { Log } from "../../base/log.ts";
+import type { EvaluateRequest, GenerateRequest, Generator, ModelRef, Tokenizer } from "../generator.ts";
+import { evaluationWidth } from "../gguf/gpu.ts";
+import { type Base, embeddingLane, type GeneratorOptions, openAdapter, openBase, withLane } from "./base-model.ts";
+import type { Batcher } from "./batcher.ts";
+import { type NativeAdapter, openNative } from "./binding.ts";
+import { type EmbeddingLane, embedTexts, rankDocuments } from "./embedding.ts";
+import type { FixedLane } from "./fixed-lane.ts";
+import { createModelPool, type PooledBase, type PoolParts } from "./model-pool.ts";
+
+/** A base in the pool, with its running work. */
+interface ServedBase extends Base, PooledBase<NativeAdapter> {
+  /** Evaluations and scorings. */
+  lane: Lane;
+  /** Embedding and ranking, which do not wait for evaluations. */
+  embeddings: Lane;
+}
+
+/** Runs work that needs its own context, one piece after another, and counts the pieces per entry. */
+class Lane {
+  private last: Promise<unknown> = Promise.resolve();
+  private readonly users = new Map<string, number>();
+
+  run<T>(key: string, work: () => Promise<T>): Promise<T> {
+    this.users.set(key, (this.users.get(key) ?? 0) + 1);
+    const turn = this.last.then(work);
+    this.last = turn
+      .catch(() => {})
+      .then(() => {
+        const left = this.users.get(key)! - 1;
+        if (left > 0) this.users.set(key, left);
+        else this.users.delete(key);
+      });
+    return turn;
+  }
+
+  /** Resolves once no work runs or waits for this entry; without a key, for any entry. */
+  async quiet(key?: string): Promise<void> {
+    if (key === undefined || this.users.has(key)) await this.last;
+  }
+}
+
+const keyOf = (model: ModelRef): string => model.adapter?.id ?? "";
+
+/** Loads only the tokenizer of a GGUF. */
+export async function openTokenizer(
+  path: string,
+  log: Log,
+): Promise<{ tokenizer: Tokenizer; dispose(): Promise<void> }> {
+  const native = await openNative(log);
+  const model = await native.openModel(path, { vocabularyOnly: true });
+  return { tokenizer: model.tokenizer, dispose: () => model.dispose() };
+}
+
+async function openServed(model: ModelRef, options: GeneratorOptions): Promise<ServedBase> {
+  const base = await openBase(model, options);
+  const { batcher, turns } = base;
+  const lane = new Lane();
+  const embeddings = new Lane();
+  return {
+    ...base,
+    lane,
+    embeddings,
+    openAdapter: (aligned) => openAdapter(base, aligned, options.log),
+    async closeAdapter(aligned, adapter) {
+      const key = keyOf(aligned);
+      await batcher?.drain(key);
+      await Promise.all([lane.quiet(key), embeddings.quiet(key)]);
+      await turns.run(() => batcher?.forget(key));
+      await adapter?.dispose();
+    },
+    async close() {
+      await Promise.all([lane.quiet(), embeddings.quiet()]);
+      await base.close();
+    },
+  };
+}
+
+export function createGenerator(options: GeneratorOptions & Pick<PoolParts<never>, "clock" | "keepIdleMs">): Generator {
+  const { config } = options;
+  const pool = createModelPool<NativeAdapter, ServedBase>({
+    ...options,
+    openBase: (model) => openServed(model, options),
+  });
+  const width = Math.min(evaluationWidth, config.slots);
+
+  /** Throws not_loaded. */
+  const baseOf = (baseId: string): ServedBase => {
+    const base = pool.base(baseId);
+    if (base === null) throw new Failure("not_loaded", `The base ${baseId} is not loaded`);
+    return base;
+  };
+
+  /** Runs work in the lane of a base, in a context opened for it; calls run one after another. */
+  const inLane = async <T>(
+    model: ModelRef,
+    work: (lane: FixedLane, adapter: NativeAdapter | null) => Promise<T>,
+  ): Promise<T> => {
+    const { base, adapter } = pool.loaded(model);
+    answers(base);
+    return base.lane.run(keyOf(model), () =>
+      withLane(model.baseId, base, width, options, (lane) => work(lane, adapter)),
+    );
+  };
+
+  const inEmbeddings = async <T>(
+    model: ModelRef,
+    work: (lane: EmbeddingLane, adapter: NativeAdapter | null) => Promise<T>,
+  ): Promise<T> => {
+    const { base, adapter } = pool.loaded(model);
+    return base.embeddings.run(keyOf(model), () => work(embeddingLane(model.baseId, base, options), adapter));
+  };
+
+  return {
+    slotContext: config.slotContext,
+    pool,
+    tokenizer: (baseId) => baseOf(baseId).model.tokenizer,
+    generate: async function* (request: GenerateRequest) {
+      const { base, adapter } = pool.loaded(request.model);
+      const batcher = answers(base);
+      checkPrompt(request.prompt, base, Math.min(1, request.maxTokens));
+      if (request.grammar !== undefined && request.ignoreEos)
+        throw invalid(["ignore_eos"], "cannot be combined with a grammar, which sets where an answer ends");
+      const empty = { promptTokens: request.prompt.length, cachedTokens: 0, completionTokens: 0 };
+      if (request.maxTokens <= 0 && request.onPrompt === undefined) return { finishReason: "length", ...empty };
+      return yield* batcher.generate(request, keyOf(request.model), adapter);
+    },
+    evaluate: async (request: EvaluateRequest) => {
+      const { base } = pool.loaded(request.model);
+      for (const prompt of request.prompts) checkPrompt(prompt, base);
+      if (request.maxTokens < 1) throw invalid(["maxTokens"], "must be at least 1");
+      if (request.startAt >= request.prompts.length) return;
+      await inLane(request.model, (lane, adapter) => lane.evaluate(adapter, request));
+    },
+    score: async (model, rows, signal, onRow) => {
+      const { base } = pool.loaded(model);
+      for (const row of rows) {
+        checkPrompt(row.tokens, base, 0);
+        if (row.promptLength < 1 || row.promptLength > row.tokens.length)
+          throw invalid(["promptLength"], "must be from 1 to the number of tokens");
+      }
+      if (rows.length === 0) return [];
+      return inLane(model, (lane, adapter) => lane.score(adapter, rows, signal, onRow));
+    },
+    kind: (baseId) => baseOf(baseId).pooling.kind,
+    occupancy: () =>
+      pool.bases().flatMap(([baseId, { batcher }]) => {
+        if (batcher === null) return [];
+        const { slots, active, waiting } = batcher.snapshot();
+        return [{ baseId, slots, busy: active, waiting }];
+      }),
+    embed: async (model, inputs, embedding) =>
+      inputs.length === 0 ? [] : inEmbeddings(model, (lane, adapter) => embedTexts(lane, adapter, inputs, embedding)),
+    rank: async (model, query, documents, embedding) =>
+      documents.length === 0 ? [] : inEmbeddings(model, (lane) => rankDocuments(lane, query, documents, embedding)),
+    dispose: pool.dispose,
+  };
+}
+
+/** The batcher of a base. Throws wrong_kind for a model that does not generate text. */
+function answers(base: Base): Batcher {
+  if (base.batcher === null)
+    throw new Failure(
+      "wrong_kind",
+      `The model is for ${base.pooling.kind} and does not generate answers; use another model`,
+    );
+  return base.batcher;
+}
+
+/** `room`: tokens that must be left for an answer. */
+function checkPrompt(prompt: readonly number[], base: Base, room = 1): void {
+  if (prompt.length === 0) throw invalid(["prompt"], "must contain at least one token");
+  if (prompt.length > base.context - room)
+    throw new Failure(
+      "prompt_too_long",
+      `The prompt has ${prompt.length} tokens, but only ${base.context - room} fit: a slot holds ${base.context}`,
+    );
+  const { vocabulary } = base.model.tokenizer;
+  for (const [index, token] of prompt.entries())
+    if (!Number.isInteger(token) || token < 0 || token >= vocabulary)
+      throw invalid(["prompt", index], `${token} is not a token id; the ids go from 0 to ${vocabulary - 1}`);
+}
