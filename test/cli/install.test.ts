@@ -52,6 +52,15 @@ function makeMachine(context: TestContext) {
   return { folder, etc, where, wanted, run, answer };
 }
 
+/** What keeps a service that was taken over from the machine, and from its neighbours' memory, files and processes. */
+const hardening = [
+  ...["User=plumbline", "UMask=0077", "NoNewPrivileges=yes", "CapabilityBoundingSet=", "RestrictSUIDSGID=yes"],
+  ...["ProtectSystem=strict", "PrivateTmp=yes", "ProtectProc=invisible", "DevicePolicy=closed"],
+  ...["ProtectKernelTunables=yes", "ProtectKernelModules=yes", "ProtectKernelLogs=yes", "ProtectControlGroups=yes"],
+  ...["RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX", "SystemCallFilter=@system-service", "LockPersonality=yes"],
+  ...["SystemCallArchitectures=native", "MemoryMax=90%", "TasksMax=512", "LimitCORE=0", "Restart=always"],
+];
+
 const canInstall = process.getuid?.() === 0 && existsSync("/usr/sbin/useradd");
 
 test("a dry run names every step and the content of every file, and changes nothing", async (context) => {
@@ -68,6 +77,7 @@ test("a dry run names every step and the content of every file, and changes noth
   const unit = contentOf("/etc/systemd/system/plumbline.service");
   assert.match(unit, new RegExp(`^ExecStart=${folder}/usr/lib/plumbline/current/plumbline serve$`, "m"));
   assert.match(unit, new RegExp(`^ReadWritePaths=${folder}/data$`, "m"));
+  for (const line of hardening) assert.ok(unit.split("\n").includes(line), `${line} is not in the unit`);
   assert.deepEqual([existsSync(join(folder, "usr")), existsSync(join(folder, "data"))], [false, false]);
 });
 

@@ -243,6 +243,11 @@ test("the tables have every verb", async () => {
     names.filter((path) => !known(path)).map((path) => path.join(" ")),
     [],
   );
+  const isVerb = (words: string[]): boolean => names.some((path) => path.every((word, at) => words[at] === word));
+  assert.deepEqual(
+    commands.map(([words]) => words).filter((words) => !isVerb(words)),
+    [],
+  );
 });
 
 test("where another process holds the data folder or the backup, the status is 75", async (context) => {

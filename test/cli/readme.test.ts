@@ -1,4 +1,5 @@
-// The README's command lines: each is one that the program takes, and each is run by a test.
+// The README's command lines: each is one that the program takes. Those in its blocks are typed by documented.test.ts; of those that its
+// text names, the verbs are run by a test.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -6,22 +7,15 @@ import { test } from "node:test";
 import type { Command } from "commander";
 import { installation } from "../../src/base/config.ts";
 import { createProgram } from "../../src/cli/verbs.ts";
+import { documented } from "./documented.ts";
 
 const readme = readFileSync(join(installation, "README.md"), "utf8");
 const { scripts } = JSON.parse(readFileSync(join(installation, "package.json"), "utf8")) as {
   scripts: Record<string, string>;
 };
 
-const withoutComments = (line: string): string[] =>
-  line
-    .replace(/(^|\s)#.*$/, "")
-    .split("&&")
-    .map((part) => part.trim());
-/** Lines of shell, and what is named in the text. */
-const shell = [
-  ...[...readme.matchAll(/```sh\n([\s\S]*?)```/g)].flatMap(([, block]) => block!.split("\n")),
-  ...readme.split("\n").filter((line) => line.startsWith("    ")),
-].flatMap(withoutComments);
+/** Commands of its blocks, and what is named in the text. */
+const shell = documented.README.flatMap((line) => line.split("&&")).map((part) => part.trim());
 const named = [...readme.matchAll(/`([^`\n]+)`/g)].map(([, code]) => code!);
 
 /** The words after the program's name. */
@@ -90,8 +84,8 @@ test("each of the README's command lines is one that the program takes", async (
   }
 });
 
-test("each of the README's commands is run by a test", () => {
-  for (const words of [...commands.shell, ...commands.named]) {
+test("each command that the README's text names is run by a test", () => {
+  for (const words of commands.named) {
     const verb = [words.slice(0, 2).join(" "), words[0]!].find((name) => name in ranBy);
     assert.ok(verb, `${words.join(" ")} is run by no test that is named here`);
     const [file, run] = ranBy[verb]!;

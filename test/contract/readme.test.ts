@@ -9,7 +9,7 @@ import { contract } from "../../src/contract/index.ts";
 import { compile } from "../../src/contract/validate.ts";
 
 const readme = readFileSync(join(installation, "README.md"), "utf8");
-const script = /```sh\n([\s\S]*?)```/.exec(readme)![1]!;
+const script = [...readme.matchAll(/```sh\n([\s\S]*?)```/g)].find(([, block]) => block!.includes("get()"))![1]!;
 const endpoints = Object.values<Endpoint>(contract);
 
 const methods = { get: "GET", post: "POST", upload: "POST", delete: "DELETE" } as const;

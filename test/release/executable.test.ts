@@ -84,7 +84,7 @@ test("every part of the bundle loads", async () => {
 test("it serves, its console too, a key made beside it opens it, documents are read, and a model answers", async () => {
   copyFileSync(starterModel, machine.at("tmp/starter.gguf"));
   const settings = { PLUMBLINE_PORT: "0", PLUMBLINE_STARTER_MODEL: "/tmp/starter.gguf" };
-  const child = machine.start(["serve", "--json", "--attached"], settings);
+  const child = machine.start(["serve", "--json", "--attached"], { settings });
   let log = "";
   child.stderr.on("data", (part) => {
     log += part;
