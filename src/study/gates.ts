@@ -1,6 +1,7 @@
 // Gates: filters for written questions that need no word list of any language. Each counts the questions that came in
 // and passed.
 import { containsWords, jaccard, normalised, wordsOf } from "../base/text.ts";
+import { headingOf } from "./heading.ts";
 import type { Lexicon } from "./lexicon.ts";
 import type { Target } from "./targets.ts";
 import type { Speaker, Writer, Written } from "./writers/writer.ts";
@@ -66,6 +67,7 @@ export async function passGates(
     left = gate("fluent", left, (_, at) => nats[at]! >= leastFluent);
     const raised = await raisedBy(left, base);
     left = gate("raises_answer", left, (_, at) => raised[at]! >= leastRaised);
+    left = gate("knows_names", left, namesAreKnown);
   }
   if (writer.read !== null) {
     const answers = await writer.read(left);
@@ -128,6 +130,23 @@ async function needingPassage(written: readonly Written[], base: Speaker): Promi
 
 const readable = ({ question }: Written): boolean =>
   !question.includes("\n") && question.split(/\s+/).length <= longest && wordsOf(question).length >= 3;
+
+/** Words, and the marks that end a sentence. */
+const wordsAndEnds = /[\p{L}\p{N}]+|[.!?:]/gu;
+
+/**
+ * Whether every name and figure of a question occurs in its passage or headings. A small writer garbles what it copies.
+ * A capital at the beginning of a sentence, or on a single letter, makes no name.
+ */
+function namesAreKnown({ target: { passage }, question }: Written): boolean {
+  const known = new Set(wordsOf(`${headingOf(passage)} ${passage.text}`));
+  const pieces = question.match(wordsAndEnds) ?? [];
+  return pieces.every((piece, at) => {
+    const begins = at === 0 || /[.!?:]/.test(pieces[at - 1]!);
+    const isName = /^\p{N}/u.test(piece) || (/^\p{Lu}./u.test(piece) && !begins);
+    return !isName || wordsOf(piece).every((word) => known.has(word));
+  });
+}
 
 /** Whether both have the same words, or one contains the other and has at most half as many words again. */
 export function sameAnswer(said: string, gold: string): boolean {

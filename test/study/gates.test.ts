@@ -62,6 +62,7 @@ const gates = [
   "unlike_siblings",
   "fluent",
   "raises_answer",
+  "knows_names",
   "answered_in_view",
   "needs_passage",
 ];
@@ -89,6 +90,8 @@ const dropped: [gate: string, why: string, question: string][] = [
   ["answered_in_view", "read otherwise", "How long does the misread crossing to Skarvik take?"],
   ["fluent", "no sentence", "zqx crossing zqx Skarvik takes zqx?"],
   ["raises_answer", "says nothing of it", "How pointless is the crossing to Skarvik for boats?"],
+  ["knows_names", "a garbled name", "How long does the crossing to Skarvikvik take?"],
+  ["knows_names", "another figure", "How long does the crossing to Skarvik take for 7 euros?"],
   ["needs_passage", "known anyway", "How long does a guessed crossing to Skarvik take?"],
 ];
 for (const [gate, why, question] of dropped)
@@ -146,7 +149,7 @@ test("a teacher's words need not be the passage's, and are taken for sentences; 
   );
   assert.deepEqual(
     counts.map(({ gate }) => gate),
-    gates.filter((gate) => gate !== "answered_in_view" && gate !== "fluent" && gate !== "raises_answer"),
+    gates.filter((gate) => gate !== "answered_in_view" && !["fluent", "raises_answer", "knows_names"].includes(gate)),
   );
 });
 

@@ -96,6 +96,7 @@ test("a writer's questions that pass the gates are trained, and the report count
       ["unlike_siblings", 4, 4],
       ["fluent", 4, 4],
       ["raises_answer", 4, 4],
+      ["knows_names", 4, 4],
       ["answered_in_view", 4, 4],
       ["needs_passage", 4, 4],
     ],
