@@ -7,8 +7,6 @@ import { startShortcuts } from "./shell/shortcuts.js";
 import { showFirstKey, showSignIn } from "./shell/sign-in.js";
 import { startTheme, toggleTheme } from "./shell/theme.js";
 
-/** @import { Screens } from "./shell/router.js" */
-
 /** Screens in the order of the work: the scope that each asks for, and its module, which is loaded when it is first shown. @type {Record<string, Screens>} */
 const groups = {
 	start: { home: ["-", () => import("./screens/home.js")] },

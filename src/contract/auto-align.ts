@@ -179,6 +179,10 @@ export const decisionCard = {
   ],
   properties: {
     step: { ...count, description: "Number of decisions carried out before this one." },
+    code: {
+      type: "string",
+      description: "Which sentences `because` and `would_change` are; absent where the record lacks what they report.",
+    },
     because: { type: "string" },
     would_change: { type: "string" },
     bids: {

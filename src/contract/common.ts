@@ -116,7 +116,15 @@ export const warnings = {
     type: "object",
     additionalProperties: false,
     required: ["code", "message"],
-    properties: { code: { type: "string" }, message: { type: "string" } },
+    properties: {
+      code: { type: "string" },
+      message: { type: "string" },
+      parameters: {
+        type: "object",
+        additionalProperties: { type: ["string", "number"] },
+        description: "The values in the message, for clients that have their own text for the code.",
+      },
+    },
   },
 } as const;
 

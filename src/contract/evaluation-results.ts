@@ -88,6 +88,11 @@ export const evaluationResults = {
         "Whether the model is worth deploying, judged by the comparison with its base; null if there is no comparison.",
       examples: ["No gain: do not deploy"],
     },
+    fell: {
+      type: "array",
+      items: { type: "string" },
+      description: "Regression suites in which the model got worse than its base, beyond chance.",
+    },
     evaluation_id: { type: "string" },
     model_id: { type: "string" },
     benchmark_id: { type: "string" },

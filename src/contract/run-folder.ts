@@ -272,6 +272,8 @@ export const runEvent = {
     metrics: { type: "object", additionalProperties: { type: ["number", "string", "null"] } },
     message: { type: "string" },
     code: { type: "string" },
+    /** The values in the message of a warning. */
+    parameters: { type: "object", additionalProperties: { type: ["string", "number"] } },
     /** For a decision of an auto-align: its DecisionCard (run/plan/state.ts) and what comes next. */
     card: { type: "object" },
   },

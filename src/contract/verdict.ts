@@ -13,6 +13,20 @@ export const runVerdict = {
     headline: { type: "string" },
     why: { type: "array", items: { type: "string" } },
     help: { type: "array", items: { type: "string" }, description: "What would help, most helpful first." },
+    dev: {
+      type: ["object", "null"],
+      description:
+        "Scores on the dev questions, and how many answers became correct or wrong; null without dev questions, absent in reports of older versions.",
+      additionalProperties: false,
+      required: ["n", "base", "aligned", "gained", "lost"],
+      properties: {
+        n: { type: "integer" },
+        base: { type: "number" },
+        aligned: { type: "number" },
+        gained: { type: "integer" },
+        lost: { type: "integer" },
+      },
+    },
     fell: {
       type: "array",
       description: "Regression suites in which the model does worse than its base, and exceeded limits of divergence.",

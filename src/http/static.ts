@@ -53,19 +53,32 @@ export function staticFiles(list: readonly (readonly [path: string, file: string
 function readStatic(file: string): StaticFile {
   const bytes = readFileSync(file);
   const isSource = file.endsWith(".js") || file.endsWith(".css");
-  const content = isSource ? Buffer.from(withoutNotes(bytes.toString("utf8"))) : bytes;
+  const content = isSource ? Buffer.from(withoutNotes(bytes.toString("utf8"), extname(file))) : bytes;
   return { type: types[extname(file)]!, content, etag: `"${sha256(content).slice(0, 32)}"` };
 }
 
 /**
- * Without the comments, the indentation and line ends where a line goes on, which are for readers of the source: a fifth less to send.
- * Only whole lines and types between brackets are looked at, so no text within quotes is touched; the house test sees that none spans
- * lines or names a type, and that no line has its comment at its end.
+ * Without what only readers of the source need: comments, indentation, line ends where a line goes on, spaces around operators and
+ * after names. It makes a quarter less to send. A test compares each served file with its source, since nothing here tells
+ * code from quoted text.
  */
-const withoutNotes = (source: string): string =>
-  source
+function withoutNotes(source: string, extension: string): string {
+  const bare = source
     .replace(/^[ \t]*\/\*(?:(?!\*\/)[\s\S])*\*\/[ \t]*\n/gm, "")
     .replace(/^[ \t]*\/\/.*\n/gm, "")
     .replace(/\/\*\* @type (?:(?!\*\/).)*\*\/ /g, "")
-    .replace(/^[ \t]+/gm, "")
-    .replace(/(?<=[,;{([]|=>)\n+|\n+(?=[)}\].?:])/g, "");
+    .replace(/^[ \t]+/gm, "");
+  const tight =
+    extension === ".css"
+      ? bare.replace(/(?<=[:,;>]) | (?=[{>])/g, "").replace(/;\n\}/g, "}")
+      : bare
+          .replace(/ (=>|===|!==|&&|\|\||\?\??|:|[<>]=?|[+*]) /g, "$1")
+          .replace(/ = (?=["{[(\d/])/g, "=")
+          .replace(/, (?=(?:\w+\(|\(|\{ ))/g, ",")
+          .replace(/^((?:export )?(?:const|let) [^=\n]{1,60}?) = /gm, "$1=")
+          .replace(/^((?:[\w-]+|"[\w.-]+"):) /gm, "$1")
+          .replace(/^import \{ (.*) \} from /gm, (_, names: string) => `import{${names.replaceAll(", ", ",")}}from`)
+          .replace(/^(if|for|while) \(/gm, "$1(")
+          .replace(/ \{$/gm, "{");
+  return tight.replace(/(?<=[,;{([]|=>)\n+|\n+(?=[)}\].?:])/g, "");
+}

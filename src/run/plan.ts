@@ -14,7 +14,7 @@ import { bestSize, highestBid, type Offer, outlookOf } from "./plan/offers.ts";
 import { lostItems, openRegression, rateFactorOf, revisited } from "./plan/repairs.ts";
 import { allocate } from "./plan/sequence.ts";
 import { leastGain, reasonAgainst, type Situation, situationOf } from "./plan/situation.ts";
-import type { Arm, Decision, PhasePlan, PlanState } from "./plan/state.ts";
+import type { Arm, CardCode, Decision, PhasePlan, PlanState } from "./plan/state.ts";
 import { chanceOfTarget, clustersOf } from "./plan/survey.ts";
 
 export function nextDecision(state: PlanState): Decision {
@@ -41,6 +41,7 @@ function reached({ state }: Situation): Choice | null {
   const { score, low, n, confirmed, smallest_visible } = verdict;
   return {
     next: { kind: "end", status: "REACHED", checkpoint: last.checkpoint, confirmed, help: [] },
+    code: "reached",
     because: `Look ${state.looks.length}: ${n} sealed questions give a score of ${score.toFixed(1)}; the target is ${target}. The lower bound is ${low.toFixed(1)}${confirmed ? ", which reaches the target too" : ", so it is not confirmed that the target is reached"}. The smallest effect that this look could detect is ${smallest_visible.toFixed(1)} points.`,
     wouldChange: "Nothing: the sealed questions have been used and gave this answer.",
   };
@@ -54,13 +55,21 @@ function lookWhenMet(situation: Situation): Choice | null {
     state.history.length === 0 && state.looks.length === 0 ? score >= state.limits.target_score : score >= aim;
   if (!isMet || !canLook(situation)) return null;
   const chance = chanceOfTarget(state, survey.best);
-  return look(situation, `By the dev questions, the target is reached with probability ${chance.toFixed(2)}.`);
+  return look(
+    situation,
+    "likely",
+    `By the dev questions, the target is reached with probability ${chance.toFixed(2)}.`,
+  );
 }
 
 function lastLook(situation: Situation): Choice | null {
   const { state, survey } = situation;
   if (survey.best.score < state.limits.target_score || !canLook(situation)) return null;
-  return look(situation, "No further phase is worth its hours, and the dev score has reached the target.");
+  return look(
+    situation,
+    "worth_a_look",
+    "No further phase is worth its hours, and the dev score has reached the target.",
+  );
 }
 
 /** A checkpoint gets only one look: a second third would only be another chance to be lucky. */
@@ -73,8 +82,9 @@ function canLook({ state, survey }: Situation): boolean {
   );
 }
 
-const look = ({ state, survey }: Situation, because: string): Choice => ({
+const look = ({ state, survey }: Situation, code: CardCode, because: string): Choice => ({
   next: { kind: "look", checkpoint: survey.best.checkpoint.id, third: state.looks.length },
+  code,
   because,
   wouldChange: "A miss: then phases continue with dev questions only, and this checkpoint gets no further look.",
 });
@@ -168,27 +178,31 @@ function ended(situation: Situation): Choice {
   const { state, survey, excluded } = situation;
   const { sequencing, max_compute_hours } = state.limits;
   const help = helpOf(situation);
-  const end = (status: "BUDGET_SPENT" | "PAUSED", because: string, wouldChange: string): Choice => ({
+  const end = (status: "BUDGET_SPENT" | "PAUSED", code: CardCode, because: string, wouldChange: string): Choice => ({
     next: { kind: "end", status, checkpoint: survey.best.checkpoint.id, confirmed: null, help },
+    code,
     because,
     wouldChange,
   });
   if (sequencing !== null && state.history.length - state.resumed_after >= sequencing.length)
-    return end("PAUSED", "The given sequence of phases has ended.", "Another sequence, or none.");
+    return end("PAUSED", "sequence_ended", "The given sequence of phases has ended.", "Another sequence, or none.");
   if (max_compute_hours !== null && (sequencing !== null || excluded.some(({ isForHours }) => isForHours)))
     return end(
       "BUDGET_SPENT",
+      "hours_spent",
       `${state.hours.toFixed(2)} of ${max_compute_hours} hours are used, and the rest is not enough for another phase.`,
       "More hours.",
     );
   if (state.looks.length >= mostLooks)
     return end(
       "PAUSED",
+      "looks_spent",
       `${mostLooks} looks at the sealed questions missed the target, and no third of them is left.`,
       "A benchmark with more questions.",
     );
   return end(
     "PAUSED",
+    "nothing_left",
     "No allowed arm is likely to add a gain that these dev questions could detect.",
     help[0]?.text ?? "More documents, or a larger base model.",
   );

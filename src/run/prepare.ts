@@ -209,17 +209,19 @@ const planted = 0.5;
  * the documents.
  */
 async function warnOfCoincidence(run: Run, met: number, lost: number, questions: number): Promise<void> {
-  const warn = (code: string, message: string): Promise<void> =>
-    run.events.append({ kind: "warning", phase: "preparing", code, message });
+  const warn = (code: string, message: string, parameters: Record<string, number>): Promise<void> =>
+    run.events.append({ kind: "warning", phase: "preparing", code, message, parameters });
   if (lost > 0)
     await warn(
       "facts_dropped",
       `${lost} benchmark questions occur in every row about the facts that they ask for. These facts are not trained; phrase the questions differently from the documents.`,
+      { n: lost },
     );
   if (questions > 0 && met >= planted * questions && met > 1)
     await warn(
       "benchmark_in_documents",
       `${met} of ${questions} benchmark questions occur in the documents. Their rows were dropped; remove the benchmark from the documents.`,
+      { n: met, all: questions },
     );
 }
 

@@ -136,7 +136,13 @@ async function saySmallPasses({ request: { budget }, resumed, events }: Run): Pr
   const { pass_tokens: size = 0, full_pass_tokens: full = 0 } = budget;
   if (resumed || size >= full) return;
   const message = `Memory was short when the run began, so its passes have ${size} tokens instead of ${full}. The result is the same, but it takes longer.`;
-  await events.append({ kind: "warning", phase: "training", code: "small_passes", message });
+  await events.append({
+    kind: "warning",
+    phase: "training",
+    code: "small_passes",
+    message,
+    parameters: { size, full },
+  });
 }
 
 /** Trained tokens of a row, on average. */
@@ -164,6 +170,7 @@ async function goBack(
       phase: "training",
       code: "checkpoint_damaged",
       message: `Removed checkpoints that are damaged or belong to another request: ${damaged.join(", ")}`,
+      parameters: { names: damaged.join(", ") },
     });
   if (found !== null) await trainer.load(adapterName, found.trainerFolder);
   else if (from !== null) await trainer.load(adapterName, from);

@@ -29,7 +29,14 @@ export function verdictOf({ dev, guards, limits, help }: Found): RunVerdict {
   const certain = fell.filter((one) => one.beyond_chance).map(({ name }) => name);
   const outcome = outcomeOf(dev);
   const lost = certain.length === 0 ? "" : `; the model got worse at what the base could do: ${certain.join(", ")}`;
-  return { outcome, headline: headlines[outcome] + lost, why: why(dev, fell), help, fell };
+  return {
+    outcome,
+    headline: headlines[outcome] + lost,
+    why: why(dev, fell),
+    help,
+    dev: dev === null || dev.n === 0 ? null : dev,
+    fell,
+  };
 }
 
 const headlines: Record<RunVerdict["outcome"], string> = {

@@ -3,7 +3,9 @@ import assert from "node:assert/strict";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
+import { transformSync } from "esbuild";
 import { installation } from "../../src/base/config.ts";
+import { failures } from "../../src/base/errors.ts";
 import { contract, interfaceVersion } from "../../src/contract/index.ts";
 import { renderClientModule } from "../../src/http/client-module.ts";
 import { renderOpenApi } from "../../src/http/openapi.ts";
@@ -79,19 +81,32 @@ test("the scripts and styles are at most 250 kB for a browser, in either languag
     assert.ok(bytes - (await sizeOf(other)) <= 250_000, `${bytes} bytes with both languages`);
 });
 
+test("scripts and styles are served as their sources are, but for what only readers need", async () => {
+  const bare = (text: string, loader: "js" | "css"): string =>
+    transformSync(text, { loader, minifyWhitespace: true }).code.replace(loader === "css" ? /(?<=[:,]) /g : "", "");
+  for (const loader of ["js", "css"] as const)
+    for (const name of served(`.${loader}`)) {
+      const sent = await (await fetch(`${it.url}/console/${name}`)).text();
+      assert.equal(bare(sent, loader), bare(readFileSync(join(folder, name), "utf8"), loader), name);
+    }
+});
+
 test("the client is the one that the OpenAPI document makes", () => {
   const made = renderClientModule(renderOpenApi(contract, interfaceVersion), folder);
   assert.equal(readFileSync(join(folder, "api/operations.js"), "utf8"), made, "npm run client writes it anew");
 });
 
-/** Texts of a language by group and key. */
+async function groupsOf(language: "en" | "de"): Promise<Record<string, Record<string, string>>> {
+  return (await import(`../../src/console/texts/${language}.js`))[language];
+}
+
+/** Texts of a language by group and key, without those for what the appliance says in English. */
 async function textsOf(language: "en" | "de"): Promise<Record<string, string>> {
-  const module = await import(`../../src/console/texts/${language}.js`);
-  const groups = module[language] as Record<string, Record<string, string>>;
+  const groups = await groupsOf(language);
   return Object.fromEntries(
-    Object.entries(groups).flatMap(([group, texts]) =>
-      Object.entries(texts).map(([key, text]) => [`${group}.${key}`, text]),
-    ),
+    Object.entries(groups)
+      .filter(([group]) => group !== "said")
+      .flatMap(([group, texts]) => Object.entries(texts).map(([key, text]) => [`${group}.${key}`, text])),
   );
 }
 
@@ -100,6 +115,13 @@ test("both languages have the same texts, with the same values in them", async (
   assert.deepEqual(Object.keys(de).sort(), Object.keys(en).sort());
   const valuesIn = (text: string): string[] => [...new Set(text.match(/\{\w+\}/g) ?? [])].sort();
   for (const [key, text] of Object.entries(en)) assert.deepEqual(valuesIn(de[key]!), valuesIn(text), key);
+});
+
+test("what is said in German for failures is of codes that the appliance has", async () => {
+  for (const name of Object.keys((await groupsOf("de")).said!)) {
+    const [kind, code] = name.split(".");
+    if (kind === "failure" || kind === "hint") assert.ok(code! in failures, name);
+  }
 });
 
 test("every text that is asked for is there, and every one that is there is asked for", async () => {

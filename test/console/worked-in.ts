@@ -162,8 +162,14 @@ function coverageOf(documents: WorkedIn["documents"]): Coverage {
 
 const verdict: RunVerdict = {
   outcome: "gain",
-  headline: "A gain of 38 points on the dev questions, beyond chance",
-  why: ["It answers 10 of 12 dev questions, the base 3", "The 95 % interval of the difference is 17 to 59 points"],
+  headline:
+    "Gain on the dev questions; the evaluation on the sealed questions shows the true gain; the model got worse at what the base could do: format",
+  why: [
+    "On 12 dev questions the base scores 25.0 of 100 and the aligned model 83.3: 7 answers became correct, 0 became wrong.",
+    "general went from 61.2 to 59.8, which chance may explain too.",
+    "format went from 88.0 to 71.5.",
+  ],
+  dev: { n: 12, base: 25, aligned: 83.3, gained: 7, lost: 0 },
   help: [
     "More questions in the benchmark: 12 dev questions show only large differences",
     "Annex.txt taught nothing: upload what it refers to",
@@ -239,9 +245,11 @@ function writeRun(it: Scripted, id: string, coverage: Coverage, events: RunEvent
 
 /** Steps with a falling loss, and a check every ten of them. */
 function eventsOf(steps: number, hasEnded: boolean): RunEvent[] {
+  const message = "3 of 60 benchmark questions occur in the documents. Their rows were dropped.";
+  const leaked = { message, parameters: { n: 3, all: 60 } };
   const told: Omit<RunEvent, "seq" | "fence" | "at">[] = [
     { kind: "phase", phase: "preparing" },
-    { kind: "warning", phase: "preparing", message: "Annex.txt: no passage tells anything" },
+    { kind: "warning", phase: "preparing", code: "benchmark_in_documents", ...leaked },
     { kind: "phase", phase: "training" },
   ];
   for (let step = 1; step <= steps; step++) {
@@ -282,11 +290,16 @@ function calibrate(it: Scripted, modelId: string): void {
 
 type Next = ToldCard["next"];
 
+const look = {
+  ...{ checkpoint: "phase-3", n: 14, score: 85.7, low: 81.2, smallest_visible: 9, reached: true, confirmed: true },
+};
+
 function cardOf(step: number, dev: number, hours: number, next: Next): ToldCard {
   const score = { score: dev, low: Math.max(0, dev - 12), high: Math.min(100, dev + 9), n: 12 };
   const arms = ["supervised", "reinforce", "distil"];
   return {
     step,
+    code: next.kind === "phase" ? "best" : next.kind === "look" ? "worth_a_look" : "reached",
     because: `The phase ${next.phase?.arm ?? "end"} promises the most points an hour of what is left.`,
     would_change: "A regression beyond chance, or less than a point in the next phase.",
     bids: arms.map((arm, at) => ({
@@ -296,7 +309,7 @@ function cardOf(step: number, dev: number, hours: number, next: Next): ToldCard 
     excluded: [{ arm: "represent", reason: "The model has too few layers for it" }],
     best: { checkpoint: `phase-${step}`, dev: score, chance_of_target: Math.min(0.95, dev / 100) },
     hours: { spent: hours, left: 2 - hours },
-    looks: [],
+    looks: next.kind === "end" ? [look] : [],
     result:
       step === 0
         ? null
@@ -327,9 +340,6 @@ function autoAlign(it: Scripted, alignmentId: string, benchmarkId: string): stri
     cardOf(3, 83.3, 1.31, { kind: "look" }),
     cardOf(4, 83.3, 1.35, { kind: "end" }),
   ];
-  const look = {
-    ...{ checkpoint: "phase-3", n: 14, score: 85.7, low: 81.2, smallest_visible: 9, reached: true, confirmed: true },
-  };
   it.store.transaction(() => {
     const seq = it.store.nextSeq();
     sql.insert.run({ id, ownerId, alignmentId, request: JSON.stringify(request), config: "null", seq, at });

@@ -3,11 +3,6 @@ import { number, range as rangeOf, t } from "../shell/language.js";
 import { currentTheme, theme } from "../shell/theme.js";
 import { fill, h } from "./dom.js";
 
-/** @import { Child } from "./dom.js" */
-
-/** @typedef {(number | null)[]} Points */
-/** @typedef {{ label: string, color: "accent" | "second" | "muted", dashed?: boolean, dots?: boolean, hidden?: boolean }} Line */
-
 /** Colours of lines on the two backgrounds, each with a contrast of at least 3 to 1. */
 const palette = {
 	light: {

@@ -4,9 +4,6 @@ import { t } from "../shell/language.js";
 import { h, newId } from "./dom.js";
 import { actButton } from "./page.js";
 
-/** @import { Child } from "./dom.js" */
-/** @import { View } from "../shell/router.js" */
-
 /** @param {string} title @param {Child} body @param {Child[]} [actions] beside the button that closes it @param {string} [close] */
 export function openDialog(title, body, actions = [], close = t("action.close")) {
 	const id = newId();

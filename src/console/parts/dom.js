@@ -1,8 +1,5 @@
 // Makes elements. Text is always a text node: what a document, a model or a user said is never read as HTML.
 
-/** @typedef {Node | string | number | null | undefined | false | readonly Child[]} Child lists may be nested */
-/** @typedef {Record<string, unknown>} Props */
-
 /** Set as properties, because as attributes they would only be first values. */
 const properties = new Set(["value", "checked", "disabled", "selected", "indeterminate", "open", "hidden", "htmlFor"]);
 

@@ -4,20 +4,6 @@ import { t, word } from "../shell/language.js";
 import { fill, h, newId, prose } from "./dom.js";
 import { failure } from "./states.js";
 
-/** @import { Child } from "./dom.js" */
-/**
- * @typedef {object} Field
- * @property {string} name of the API's field
- * @property {string} label
- * @property {"text" | "number" | "textarea" | "select" | "checkbox" | "password" | "checks" | "file" | "datetime-local"} [type] where it is not told by options or a value that is a number
- * @property {string} [hint]
- * @property {string | number | boolean | null} [value]
- * @property {boolean} [required]
- * @property {{ value: string, text: string, group?: string, chosen?: boolean }[]} [options] those of one group stand together under its name
- * @property {Record<string, string | number | boolean>} [more] attributes
- */
-/** @typedef {Record<string, string | number | boolean | string[] | File[] | undefined>} Values */
-
 /**
  * @param {Field[]} fields
  * @param {{ submit: string, onSubmit: (values: Values) => Promise<unknown>, actions?: Child[], kind?: string }} options

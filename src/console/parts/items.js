@@ -3,13 +3,6 @@ import { number, t, word } from "../shell/language.js";
 import { fill, h } from "./dom.js";
 import { badge } from "./states.js";
 
-/** @import { Child } from "./dom.js" */
-/**
- * `of` gives a word of the API, whose text is in `group`; `chosen` is what the filter stands on at first.
- * @template T
- * @typedef {{ label: string, group: string, of: (item: T) => string, chosen?: string | null }} Filter
- */
-
 const shownAtFirst = 50;
 
 /**

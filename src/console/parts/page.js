@@ -3,9 +3,6 @@ import { number, t, word } from "../shell/language.js";
 import { h } from "./dom.js";
 import { announce, badge } from "./states.js";
 
-/** @import { Child } from "./dom.js" */
-/** @import { View } from "../shell/router.js" */
-
 /**
  * @param {string} title
  * @param {{ lead?: Child, actions?: Child[], back?: string }} [more] `back`: the screen that it belongs to

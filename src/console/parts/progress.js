@@ -2,16 +2,6 @@
 import { duration, number, t, word } from "../shell/language.js";
 import { h } from "./dom.js";
 
-/**
- * @typedef {object} Detail
- * @property {string} phase
- * @property {number} done
- * @property {number | null} total
- * @property {string} unit
- * @property {number | null} rate
- * @property {number | null} seconds_left
- */
-
 /** @param {string} label @param {number | null} share from 0 to 1; null while it is not known */
 export const bar = (label, share) =>
 	h("progress", { "aria-label": label, max: 1, ...(share === null ? {} : { value: Math.min(1, share) }) });

@@ -1,34 +1,6 @@
 // What the events of a run add up to. It is kept for the browser's session with the id of its last event, so that after a reload
 // only newer events are asked for.
 
-/**
- * @typedef {object} RunEvent
- * @property {number} seq
- * @property {string} at
- * @property {string} kind
- * @property {string} phase
- * @property {number} [step]
- * @property {Record<string, number | string | null>} [metrics]
- * @property {string} [message]
- * @property {number} [done]
- * @property {number | null} [total]
- * @property {string} [unit]
- * @property {number | null} [rate]
- * @property {number | null} [seconds_left]
- */
-/** @typedef {{ step: number, score: number, low: number, high: number, n: number }} Check */
-
-/**
- * @typedef {object} RunLog
- * @property {string} lastId
- * @property {Record<number, number>} losses by step: after a resumption the last value of a step counts
- * @property {Record<number, Check>} checks by step
- * @property {{ phase: string, at: string }[]} phases in the order in which they began
- * @property {{ at: string, kind: string, phase: string, message: string }[]} notes
- * @property {import("./progress.js").Detail | null} progress
- * @property {number | null} tokensPerSecond
- */
-
 /** @param {string} id @returns {RunLog} */
 export function restoreLog(id) {
 	const kept = sessionStorage.getItem(`run.${id}`);
@@ -51,7 +23,7 @@ const told = new Set(["decision", "warning", "resumed", "paused", "continued", "
 
 /** @param {RunLog} log @param {RunEvent} event */
 export function addEvent(log, event) {
-	const { kind, phase, at, step = 0, metrics = {}, message } = event;
+	const { kind, phase, at, step = 0, metrics = {}, message, code, parameters } = event;
 	log.lastId = String(event.seq);
 	if (log.phases.at(-1)?.phase !== phase) log.phases.push({ phase, at });
 	if (kind === "step" && typeof metrics.loss === "number") {
@@ -66,7 +38,7 @@ export function addEvent(log, event) {
 		const { done, total = null, unit = "", rate = null, seconds_left = null } = event;
 		log.progress = { phase, done, total, unit, rate, seconds_left };
 	}
-	if (told.has(kind)) log.notes.push({ at, kind, phase, message: message ?? "" });
+	if (told.has(kind)) log.notes.push({ at, kind, phase, message: message ?? "", code, parameters });
 }
 
 /** Mean of the losses so far, the older ones counting less, so that the trend can be seen. It leans on no first value, so it lies among the losses from the start. @param {number[]} losses */

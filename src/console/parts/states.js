@@ -1,9 +1,7 @@
 // What a screen shows in place of its content: that it loads, that there is nothing yet, that something failed.
 import { ApiError } from "../api/client.js";
-import { t } from "../shell/language.js";
+import { said, t } from "../shell/language.js";
 import { h, prose } from "./dom.js";
-
-/** @import { Child } from "./dom.js" */
 
 export const loading = () => h("p.loading", { role: "status" }, t("state.loading"));
 
@@ -12,21 +10,32 @@ export const empty = (title, hint, ...actions) =>
 	h("div.empty", h("p.empty-title", title), h("p", prose(hint)), actions.some(Boolean) && h("p.actions", actions));
 
 /** @param {unknown} error */
-export const messageOf = (error) =>
-	error instanceof ApiError || !(error instanceof TypeError) ? String(/** @type {Error} */ (error).message) : t("state.unreachable");
+export function messageOf(error) {
+	if (error instanceof ApiError) return said(`failure.${error.code}`, error.message);
+	return error instanceof TypeError ? t("state.unreachable") : String(/** @type {Error} */ (error).message);
+}
 
 /** The id by which the appliance's log knows a request. @param {string | undefined} id */
 export const requestOf = (id) => id && h("p.small", `${t("state.request")} `, h("code", id));
 
+/** Of an error: what the appliance says more precisely than the text of its code, the hint, and the request. @param {unknown} error */
+export function explained(error) {
+	if (!(error instanceof ApiError)) return null;
+	const { code, message, hint, requestId } = error;
+	return [
+		messageOf(error) !== message && h("p.small", message),
+		hint && h("p.small", prose(said(`hint.${code}`, hint))),
+		requestOf(requestId),
+	];
+}
+
 /** An error with its hint and request id. @param {unknown} error @param {() => void} [retry] */
 export function failure(error, retry) {
-	const known = error instanceof ApiError ? error : null;
 	return h(
 		"div.notice.bad",
 		{ role: "alert" },
 		h("p", h("strong", messageOf(error))),
-		h("p", prose(known?.hint || (known ? "" : t("state.unreachable.hint")))),
-		requestOf(known?.requestId),
+		explained(error) ?? h("p", prose(t("state.unreachable.hint"))),
 		retry && h("p", h("button", { type: "button", onclick: retry }, t("action.retry"))),
 	);
 }

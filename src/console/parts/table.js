@@ -4,18 +4,6 @@ import { fill, h } from "./dom.js";
 import { every, head, section, shown } from "./page.js";
 import { empty } from "./states.js";
 
-/** @import { Child } from "./dom.js" */
-/** @import { View } from "../shell/router.js" */
-/**
- * @template T
- * @typedef {[head: string, cell: (row: T) => Child, kind?: "numeric" | "numeric name" | "when"]} Column numbers are numeric by themselves; "name": of a length that nobody knows; "when": a date and a time
- */
-/**
- * Rows from `offset` on, at most `limit`; the total where it is known.
- * @template T
- * @typedef {(query: { offset: number, limit: number }) => Promise<{ rows: readonly T[], total?: number | undefined }>} Load
- */
-
 const rowsAPage = 25;
 
 /**

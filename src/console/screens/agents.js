@@ -26,9 +26,6 @@ import {
 } from "../ui.js";
 import { modelOptions, noModel } from "./choices.js";
 
-/** @import { Replies } from "../api/types.d.ts" */
-/** @import { Field } from "../ui.js" */
-/** @import { View } from "../shell/router.js" */
 /** @typedef {Replies["agents_get"]["data"]} Agent */
 
 /** @param {View} view */

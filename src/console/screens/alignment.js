@@ -25,6 +25,7 @@ import {
 	percent,
 	points,
 	progress,
+	said,
 	scoreChart,
 	section,
 	smallPrint,
@@ -38,10 +39,8 @@ import {
 } from "../ui.js";
 
 import { linkTo } from "./choices.js";
+import { fellWords } from "./compare.js";
 
-/** @import { Replies } from "../api/types.d.ts" */
-/** @import { RunLog } from "../parts/run-log.js" */
-/** @import { View } from "../shell/router.js" */
 /** @typedef {Replies["alignments_status"]} Status */
 
 const phases = ["queued", "preparing", "training", "checking", "repairing", "packaging"];
@@ -175,7 +174,7 @@ function stateOf(status, log) {
 		!over && progress(t("alignment.state"), status.progress_detail ?? log.progress, status.progress),
 		!over && status.estimated_completion != null && smallPrint(t("alignment.until", { when: when(status.estimated_completion) })),
 		status.waiting_for != null && notice("warn", t("state.waits", { what: status.waiting_for })),
-		status.error != null && notice("bad", status.error),
+		status.error != null && notice("bad", failedWords(log.notes.findLast(({ kind }) => kind === "failed")?.code, status.error)),
 	);
 }
 
@@ -184,8 +183,8 @@ function resultOf({ verdict, performance_metrics }) {
 	if (!verdict) return null;
 	return section(
 		t("alignment.result"),
-		h("p", badge(verdict.outcome, word("outcome", verdict.outcome)), " ", h("strong", verdict.headline)),
-		list(verdict.why),
+		h("p", badge(verdict.outcome, word("outcome", verdict.outcome)), " ", h("strong", headlineOf(verdict))),
+		list(whyOf(verdict)),
 		verdict.fell.length > 0 && [h("h3", t("alignment.fell")), fellOf(verdict.fell)],
 		verdict.help.length > 0 && [h("h3", t("alignment.help")), list(verdict.help, "ol")],
 		performance_metrics &&
@@ -198,7 +197,26 @@ function resultOf({ verdict, performance_metrics }) {
 	);
 }
 
-/** @param {NonNullable<Status["verdict"]>["fell"]} fell */
+/** @typedef {NonNullable<Status["verdict"]>} Verdict */
+
+/** @param {Verdict} verdict */
+const headlineOf = ({ outcome, headline, fell }) =>
+	said(`verdict.${outcome}`, headline, { fell: fellWords(fell.flatMap((one) => (one.beyond_chance ? one.name : []))) });
+
+/** The first reason is what the dev questions said, one more is of each regression. @param {Verdict} verdict */
+function whyOf({ why, dev, fell }) {
+	if (dev === undefined || why.length !== fell.length + 1) return why;
+	const [first = "", ...others] = why;
+	const asked =
+		dev === null ? said("dev.none", first) : said("dev", first, { ...dev, base: points(dev.base), aligned: points(dev.aligned) });
+	const lost = others.map((text, at) => {
+		const { name = "", base, aligned, beyond_chance } = fell[at] ?? {};
+		return said(beyond_chance ? "fell.one" : "fell.chance", text, { name, base: points(base), aligned: points(aligned) });
+	});
+	return [asked, ...lost];
+}
+
+/** @param {Verdict["fell"]} fell */
 const fellOf = (fell) =>
 	table(
 		t("alignment.fell"),
@@ -283,10 +301,16 @@ function chartsOf(log, signal) {
 	};
 }
 
+/** The text of a failure's code, with what the appliance says of this one. @param {string | undefined} code @param {string} message */
+function failedWords(code, message) {
+	const text = said(`failure.${code}`, message);
+	return text === message ? message : `${text}: ${message}`;
+}
+
 /** @param {RunLog["notes"][number]} note */
-const noteOf = ({ at, kind, phase, message }) => [
+const noteOf = ({ at, kind, phase, message, code, parameters }) => [
 	badge(kind === "warning" ? "STOPPED" : kind === "failed" ? "FAILED" : kind, word("event", kind)),
-	` ${message} `,
+	` ${kind === "failed" ? failedWords(code, message) : said(`warning.${code}`, message, parameters)} `,
 	h("span.small", `${word("phase", phase)} · ${when(at, "medium")}`),
 ];
 

@@ -23,10 +23,6 @@ import {
 import { showAlignment } from "./alignment.js";
 import { benchmarkOptions, documentOptions, noDocuments, noModel, presetField, upstreamField } from "./choices.js";
 
-/** @import { Replies } from "../api/types.d.ts" */
-/** @import { Field, Values } from "../ui.js" */
-/** @import { View } from "../shell/router.js" */
-
 const begin = () => mainLink("#/alignments/new", t("alignments.new"));
 
 /** @param {View} view */

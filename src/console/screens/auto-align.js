@@ -24,6 +24,7 @@ import {
 	percent,
 	points,
 	range,
+	said,
 	scoreChart,
 	section,
 	smallPrint,
@@ -36,8 +37,6 @@ import {
 } from "../ui.js";
 import { benchmarkOptions, nameOf } from "./choices.js";
 
-/** @import { Replies } from "../api/types.d.ts" */
-/** @import { View } from "../shell/router.js" */
 /** @typedef {Replies["alignments_auto_align_record"]} AutoAlign */
 /** @typedef {AutoAlign["cards"][number]} Card */
 
@@ -148,7 +147,10 @@ async function showOne(view, id, autoAlignId) {
 		if (what !== drawn)
 			fill(
 				cards,
-				section(t("auto.cards"), record.cards.length > 0 ? [...record.cards].reverse().map(cardOf) : h("p.soft", t("auto.nocards"))),
+				section(
+					t("auto.cards"),
+					record.cards.length > 0 ? [...record.cards].reverse().map((card) => cardOf(card, record)) : h("p.soft", t("auto.nocards")),
+				),
 			);
 		drawn = what;
 		const all = record.cards;
@@ -225,7 +227,7 @@ function topOf(view, record, name) {
 				goesOn && !stopping && actButton(view, t("action.stop"), act("alignments_auto_align_stop"), { kind: "danger" }),
 			],
 		}),
-		error !== null && notice("bad", error.message, error.hint),
+		error !== null && notice("bad", said(`failure.${error.code}`, error.message), said(`hint.${error.code}`, error.hint)),
 		stopping && goesOn && notice("warn", t("auto.stopping")),
 		section(
 			t("alignment.state"),
@@ -253,12 +255,39 @@ const spentOf = (hours, most) => (most === null ? number(hours, 2) : t("auto.spe
 
 const armOf = (/** @type {string} */ arm) => word("arm", arm);
 
-/** @param {Card} card */
-function cardOf({ step, because, would_change, bids, excluded, best, hours, result, regressions, next }) {
+/** The figures of a card's sentences, from the record. @param {Card} card @param {AutoAlign} record */
+function figuresOf({ bids, looks, hours, best, next }, { target_score, max_compute_hours }) {
+	const own = bids.find(({ arm }) => arm === next.phase?.arm);
+	const other = bids.find((one) => one !== own);
+	const last = looks.at(-1);
+	return {
+		arm: armOf(next.phase?.arm ?? ""),
+		gain: points(own?.gain),
+		hours: number(own?.hours, 2),
+		bid: points(own?.bid),
+		other: armOf(other?.arm ?? ""),
+		second: points(other?.bid),
+		least: points(((own?.gain ?? 0) * Math.max(0, other?.bid ?? 0)) / (own?.bid || 1)),
+		n: last?.n,
+		score: points(last?.score),
+		low: points(last?.low),
+		smallest: points(last?.smallest_visible),
+		looks: looks.length,
+		target: points(target_score),
+		chance: percent(best.chance_of_target),
+		spent: number(hours.spent, 2),
+		most: number(max_compute_hours, 2),
+	};
+}
+
+/** @param {Card} card @param {AutoAlign} record */
+function cardOf(card, record) {
+	const { step, code, because, would_change, bids, excluded, best, hours, result, regressions, next } = card;
+	const figures = figuresOf(card, record);
 	return details(
 		`${step + 1}. ${word("next", next.kind)}${next.phase ? `: ${armOf(next.phase.arm)}` : ""}`,
-		h("p", because),
-		smallPrint(`${t("auto.change")}: ${would_change}`),
+		h("p", said(`card.${code}`, because, figures)),
+		smallPrint(`${t("auto.change")}: ${said(`change.${code}`, would_change, figures)}`),
 		facts([
 			[t("auto.dev"), interval(best.dev)],
 			[t("auto.chance"), percent(best.chance_of_target)],

@@ -30,8 +30,6 @@ import {
 
 import { linkTo, nameOf } from "./choices.js";
 
-/** @import { Replies } from "../api/types.d.ts" */
-/** @import { View } from "../shell/router.js" */
 /** @typedef {Replies["benchmarks_get"]} Benchmark */
 /** @typedef {Replies["benchmarks_data"]["samples"][number]} Item */
 

@@ -4,8 +4,6 @@ import { code, fill, form, go, h, head, link, listScreen, mainLink, progress, se
 import { showBenchmark } from "./benchmark.js";
 import { documentOptions, noDocuments, noModel, upstreamField } from "./choices.js";
 
-/** @import { View } from "../shell/router.js" */
-
 const begin = () => mainLink("#/benchmarks/new", t("benchmarks.new"));
 
 /** @param {View} view */

@@ -3,7 +3,6 @@ import { alignedModels, baseModels, call, callAll, callIfMay, orNull } from "../
 import { session } from "../shell/session.js";
 import { empty, h, link, mainLink, optionsOf, t } from "../ui.js";
 
-/** @import { Field } from "../ui.js" */
 /** @typedef {{ value: string, text: string, group?: string }[]} Options */
 
 /** Aligned models first, then the bases that answer. @returns {Promise<Options>} */

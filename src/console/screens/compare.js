@@ -12,6 +12,7 @@ import {
 	itemHead,
 	mainLink,
 	number,
+	said,
 	section,
 	smallPrint,
 	t,
@@ -20,8 +21,9 @@ import {
 } from "../ui.js";
 import { benchmarkOptions, modelOptions, nameIn } from "./choices.js";
 
-/** @import { Replies } from "../api/types.d.ts" */
-/** @import { View } from "../shell/router.js" */
+/** What a model lost, as the end of a verdict. @param {string[]} names of regression suites */
+export const fellWords = (names) => (names.length === 0 ? "" : said("fell", "", { names: names.join(", ") }));
+
 /** @typedef {Replies["evaluations_compare"]} Comparison */
 
 /** @param {View} view */

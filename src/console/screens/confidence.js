@@ -1,7 +1,6 @@
 // How far a model's confidence scores can be trusted: the reliability diagram, and what a threshold would let through.
 import { facts, fill, h, lineChart, newId, notice, number, percent, scoreChart, section, smallPrint, t, when } from "../ui.js";
 
-/** @import { Replies } from "../api/types.d.ts" */
 /** @typedef {Replies["models_confidence"]} Confidence */
 
 /** @param {Confidence} confidence @param {AbortSignal} signal */

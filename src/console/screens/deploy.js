@@ -2,8 +2,6 @@
 import { call } from "../api/client.js";
 import { actButton, dangerButton, t } from "../ui.js";
 
-/** @import { View } from "../shell/router.js" */
-
 /** @param {View} view @param {{ model_id: string, deployment_status: string }} model */
 export function deployButton(view, { model_id, deployment_status }) {
 	const isDeployed = deployment_status === "DEPLOYED";

@@ -14,14 +14,13 @@ import {
 	notice,
 	number,
 	percent,
+	said,
 	section,
 	t,
 	when,
 	word,
 } from "../ui.js";
 
-/** @import { Replies } from "../api/types.d.ts" */
-/** @import { View } from "../shell/router.js" */
 /** @typedef {Replies["alignments_coverage"]["documents"][number]["passages"][number]} Passage */
 /** @typedef {{ start: number, end: number, question: string }} Asked */
 
@@ -91,7 +90,22 @@ async function askedIn(benchmarkId, { document_id, name }, text) {
 /** @param {Replies["documents_get"]} record */
 function warningsOf({ report, duplicates }) {
 	const { exact, near } = duplicates;
-	const lines = (report?.warnings ?? []).map(({ message }) => message);
+	const { quality, pages } = report ?? {};
+	const share = (/** @type {number | undefined} */ value) => percent(value ?? 0);
+	const known = {
+		n: pages?.without_text.length,
+		all: pages?.count,
+		words: quality?.words,
+		length: number(quality?.mean_word_length, 1),
+		symbols: number(quality?.symbols, 2),
+		wordless: share(quality?.wordless),
+		lines: share(quality?.repeated_lines),
+		phrases: share(quality?.repeated_phrases),
+		pages: pages?.without_text.join(", "),
+	};
+	const lines = (report?.warnings ?? []).map(({ code, message, parameters }) =>
+		said(`warning.${code}`, message, { ...known, ...parameters }),
+	);
 	if (exact + near > 0) lines.push(t("document.duplicates", { n: exact + near }));
 	return lines.length > 0 && notice("warn", entries(lines));
 }
@@ -101,7 +115,7 @@ function readFacts(one) {
 	const { report } = one;
 	const data = Object.entries(report?.personal_data.found ?? {}).map(([kind, n]) => `${word("personal", kind)} (${number(n)})`);
 	const language = report?.language.main;
-	/** @type {[string, import("../ui.js").Child][]} */
+	/** @type {[string, Child][]} */
 	const pages = report?.pages
 		? [
 				[t("document.pages"), report.pages.count],

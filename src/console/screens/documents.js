@@ -1,11 +1,12 @@
 // Documents: upload of many files with progress, and what was read of each.
-import { ApiError, call, upload } from "../api/client.js";
+import { call, upload } from "../api/client.js";
 import {
 	announce,
 	append,
 	badge,
 	bar,
 	bytes,
+	explained,
 	filePick,
 	fill,
 	h,
@@ -14,8 +15,6 @@ import {
 	listScreen,
 	messageOf,
 	percent,
-	prose,
-	requestOf,
 	section,
 	smallPrint,
 	t,
@@ -23,8 +22,6 @@ import {
 } from "../ui.js";
 import { formatName, showDocument } from "./document.js";
 
-/** @import { Replies } from "../api/types.d.ts" */
-/** @import { View } from "../shell/router.js" */
 /** @typedef {Replies["documents_list"]["documents"][number]} DocumentRecord */
 
 /** Sent at the same time; the appliance reads them one after another anyway. */
@@ -150,7 +147,4 @@ function createQueue({ signal }, onDone) {
 }
 
 /** @param {unknown} error */
-function refusal(error) {
-	const { hint, requestId } = error instanceof ApiError ? error : { hint: "", requestId: "" };
-	return [badge("FAILED", t("documents.refused")), h("p", messageOf(error)), hint && h("p.small", prose(hint)), requestOf(requestId)];
-}
+const refusal = (error) => [badge("FAILED", t("documents.refused")), h("p", messageOf(error)), explained(error)];

@@ -20,6 +20,7 @@ import {
 	points,
 	progress,
 	range,
+	said,
 	section,
 	smallPrint,
 	t,
@@ -29,10 +30,8 @@ import {
 	yesNo,
 } from "../ui.js";
 import { linkTo } from "./choices.js";
-import { scoreWords } from "./compare.js";
+import { fellWords, scoreWords } from "./compare.js";
 
-/** @import { Replies } from "../api/types.d.ts" */
-/** @import { View } from "../shell/router.js" */
 /** @typedef {Replies["evaluations_get"]} Evaluation */
 /** @typedef {Replies["evaluations_results"]} Results */
 
@@ -107,6 +106,13 @@ async function aboutOf(one, results) {
 	);
 }
 
+/** @param {Results} results @param {string} headline */
+function headlineOf({ paired, fell = [] }, headline) {
+	const { difference: gain, p_value, minimum_detectable } = paired ?? {};
+	const code = (gain ?? 0) <= 0 ? "no_gain" : (p_value ?? 1) > 0.05 ? "not_shown" : "shown";
+	return said(`verdict.${code}`, headline, { points: points(minimum_detectable), gain: points(gain), fell: fellWords(fell) });
+}
+
 /** @param {Results} results */
 async function resultsOf(results) {
 	const { headline, splits, types, paired, minimum_detectable, guards, judge } = results;
@@ -123,7 +129,7 @@ async function resultsOf(results) {
 		];
 	});
 	return [
-		headline !== null && notice((paired?.low ?? 0) > 0 ? "good" : "warn", h("p", h("strong", headline))),
+		headline !== null && notice((paired?.low ?? 0) > 0 ? "good" : "warn", h("p", h("strong", headlineOf(results, headline)))),
 		h("div.tiles", tiles),
 		section(
 			t("evaluation.paired"),

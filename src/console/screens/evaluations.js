@@ -5,8 +5,6 @@ import { benchmarkOptions, modelOptions, nameIn, noModel } from "./choices.js";
 import { showCompare } from "./compare.js";
 import { evaluationStatus, isUnderWay, showEvaluation } from "./evaluation.js";
 
-/** @import { View } from "../shell/router.js" */
-
 const splits = ["dev", "sealed", "retention"];
 
 const actions = () => [

@@ -2,9 +2,6 @@
 import { callIfMay, may, orNull } from "../api/client.js";
 import { badge, entries, every, fill, h, head, link, notice, number, progress, section, smallPrint, statusBadge, t, when } from "../ui.js";
 
-/** @import { Child } from "../ui.js" */
-/** @import { View } from "../shell/router.js" */
-
 /** @param {View} view */
 export async function show(view) {
 	let drawn = "";

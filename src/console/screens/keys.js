@@ -20,8 +20,6 @@ import {
 } from "../ui.js";
 import { modelOptions, nameIn } from "./choices.js";
 
-/** @import { Replies } from "../api/types.d.ts" */
-/** @import { View } from "../shell/router.js" */
 /** @typedef {Replies["keys_list"]["keys"][number]} Key */
 
 const scopes = ["inference", "documents", "alignments", "models", "agents", "keys", "admin"];

@@ -34,8 +34,6 @@ import { confidenceOf } from "./confidence.js";
 import { deployButton, rollbackButton } from "./deploy.js";
 import { evaluationStatus } from "./evaluation.js";
 
-/** @import { Replies } from "../api/types.d.ts" */
-/** @import { View } from "../shell/router.js" */
 /** @typedef {Extract<Replies["models_get"], { alignment_id: string }>} Aligned */
 /** @typedef {Exclude<Replies["models_get"], { alignment_id: string }>} Base */
 

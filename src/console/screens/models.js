@@ -25,8 +25,6 @@ import {
 import { deployButton, rollbackButton } from "./deploy.js";
 import { alignable, showModel } from "./model.js";
 
-/** @import { Replies } from "../api/types.d.ts" */
-/** @import { View } from "../shell/router.js" */
 /** @typedef {Replies["models_base"]["base_models"][number]} Base */
 
 /** @param {View} view */

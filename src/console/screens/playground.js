@@ -21,9 +21,6 @@ import {
 
 import { noModel } from "./choices.js";
 
-/** @import { Replies } from "../api/types.d.ts" */
-/** @import { Values } from "../ui.js" */
-/** @import { View } from "../shell/router.js" */
 /** @typedef {{ id: string, name: string, baseId: string | null }} Model baseId is null of a base */
 /** @typedef {NonNullable<Replies["inference_chat"]["confidence"]>} Confidence */
 /** @typedef {{ text: string, probability: number | null }} Piece of an answer, as it arrived */

@@ -28,9 +28,6 @@ import {
 
 import { linkAs, namesOf, withNames } from "./choices.js";
 
-/** @import { Replies } from "../api/types.d.ts" */
-/** @import { Child } from "../ui.js" */
-/** @import { View } from "../shell/router.js" */
 /** @typedef {{ name: string, labels: Record<string, string>, value: number }} Sample */
 
 /** @param {View} view */

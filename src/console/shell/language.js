@@ -1,6 +1,6 @@
 // Texts and figures in the language of the user: English first, German second. Each language is one file under texts/.
 /** @typedef {typeof import("../texts/en.js").en} English */
-/** @typedef {{ [Group in keyof English]: Record<keyof English[Group], string> }} Texts */
+/** `said`: what the appliance says in English. @typedef {{ [Group in keyof English]: Record<keyof English[Group], string> } & { said: Record<string, string> }} Texts */
 /** @typedef {{ [Group in keyof English]: `${Group}.${keyof English[Group] & string}` }[keyof English]} TextKey */
 /** @typedef {"en" | "de"} Language */
 
@@ -33,12 +33,28 @@ const plural = new Intl.PluralRules(language);
  */
 export function t(key, values = {}) {
 	const [group = "", ...rest] = key.split(".");
-	const [one, many = one] = word(group, rest.join("."), key).split("|");
+	return filled(word(group, rest.join("."), key), values);
+}
+
+/** @param {string} template @param {Record<string, string | number>} values */
+function filled(template, values) {
+	const [one = "", many = one] = template.split("|");
 	const text = /** @type {string} */ (plural.select(Number(values.n ?? 0)) === "one" ? one : many);
 	return text.replace(/\{(\w+)\}/g, (_, field) => {
 		const value = values[field] ?? "";
 		return typeof value === "number" ? number(value) : value;
 	});
+}
+
+/**
+ * What the appliance says, in the user's language where that has a text for the code and all of its values are known; else as the
+ * appliance says it.
+ * @param {string} code @param {string} sentence @param {Record<string, string | number | undefined>} [values]
+ */
+export function said(code, sentence, values = {}) {
+	const text = word("said", code, "");
+	const isKnown = [...text.matchAll(/\{(\w+)\}/g)].every(([, name = ""]) => values[name] !== undefined);
+	return text !== "" && isKnown ? filled(text, /** @type {Record<string, string | number>} */ (values)) : sentence;
 }
 
 /** The text in `group` of a word of the API, or the word itself where there is none. @param {string} group @param {string} word @param {string} [otherwise] */

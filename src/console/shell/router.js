@@ -3,19 +3,6 @@ import { readUntil } from "../api/client.js";
 import { fill } from "../parts/dom.js";
 import { failure, loading } from "../parts/states.js";
 
-/**
- * What a screen is given.
- * @typedef {object} View
- * @property {HTMLElement} place it fills
- * @property {string | null} id of the one thing it shows
- * @property {URLSearchParams} query
- * @property {AbortSignal} signal aborted when another screen is shown
- * @property {(error: unknown) => void} fail shows an error above the screen
- * @property {() => Promise<void>} reload shows the screen anew
- */
-/** @typedef {{ show: (view: View) => Promise<void> }} Screen */
-/** @typedef {Record<string, [scope: string, load: () => Promise<Screen>]>} Screens */
-
 /** @param {string} hash */
 export function placeOf(hash) {
 	const [path = "", query = ""] = hash.replace(/^#\/?/, "").split("?");

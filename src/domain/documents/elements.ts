@@ -28,6 +28,8 @@ export interface Page {
 export interface Warning {
   code: string;
   message: string;
+  /** The values in the message. */
+  parameters?: Record<string, string | number>;
 }
 
 export interface Reading {

@@ -81,7 +81,8 @@ export function withScans(reading: Reading, recognised: readonly Recognised[]): 
     pages[page - 1] = { label: null, characters: words.characters };
   }
   const numbers = recognised.map(({ page }) => page).join(", ");
-  const warning = { code: "pages_recognised", message: `Pages read by tesseract, which makes mistakes: ${numbers}` };
+  const message = `Pages read by tesseract, which makes mistakes: ${numbers}`;
+  const warning = { code: "pages_recognised", message, parameters: { pages: numbers } };
   return { pages, elements, warnings: [...reading.warnings, warning] };
 }
 

@@ -20,7 +20,7 @@ import { answerTokens, type BenchmarkItem, groupSize, longAnswerTokens } from ".
 import { createComparing, type Verdict } from "./compare.ts";
 import { fromGuardRow, type Guard, toGuardRow } from "./guards.ts";
 import { type Method, pairWithBase } from "./job.ts";
-import { clustersOf, headlineOf, type Summary, splitNames, summarise } from "./results.ts";
+import { clustersOf, fallenIn, headlineOf, type Summary, splitNames, summarise } from "./results.ts";
 import type { EvaluationRow, EvaluationsSql, ItemRow } from "./store.ts";
 
 export type { Verdict } from "./compare.ts";
@@ -302,6 +302,7 @@ function toResults(sql: EvaluationsSql, row: EvaluationRow): Results {
   const guards = sql.guards.all(row.model_id).map(fromGuardRow);
   return {
     headline: headlineOf(summary.paired, guards),
+    fell: fallenIn(guards),
     evaluation_id: row.id,
     model_id: row.model_id,
     benchmark_id: row.benchmark_id,

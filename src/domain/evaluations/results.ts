@@ -38,9 +38,12 @@ export function headlineOf(paired: Paired | null, guards: readonly Guard[]): str
       : p_value > significance
         ? `No gain beyond chance: do not deploy. A true gain of ${points(minimum_detectable)} points would probably have been detected`
         : `A gain of ${points(difference)} points over the base, more than chance explains`;
-  const fell = guards.filter(hasFallen).map(({ name }) => name);
+  const fell = fallenIn(guards);
   return fell.length === 0 ? gain : `${gain}; the model got worse at what the base could do: ${fell.join(", ")}`;
 }
+
+/** Regression suites in which the model got worse than its base, beyond chance, and exceeded limits. */
+export const fallenIn = (guards: readonly Guard[]): string[] => guards.filter(hasFallen).map(({ name }) => name);
 
 const points = (value: number): string => value.toFixed(1);
 

@@ -5,17 +5,19 @@ import { chanceAbove, pairedDifference } from "./evidence.ts";
 import { judgeLook } from "./looks.ts";
 import { highestBid, type Offer } from "./offers.ts";
 import { leastGain, type Situation } from "./situation.ts";
-import type { Bid, DecisionCard, Next, PhasePlan, PhaseResult } from "./state.ts";
+import type { Bid, CardCode, DecisionCard, Next, PhasePlan, PhaseResult } from "./state.ts";
 import { chanceOfTarget, clustersOf, meanOf, newRegressions, type Standing, type Survey } from "./survey.ts";
 
 /** A decision with the sentences of its card. */
 export interface Choice {
   next: Next;
+  /** null where the sentences report what the card has no field for. */
+  code: CardCode | null;
   because: string;
   wouldChange: string;
 }
 
-export function cardOf(situation: Situation, { next, because, wouldChange }: Choice): DecisionCard {
+export function cardOf(situation: Situation, { next, code, because, wouldChange }: Choice): DecisionCard {
   const { state, survey, offers, excluded } = situation;
   const { best } = survey;
   const { score, low, high, n } = scoreOf(best.checkpoint.dev, clustersOf(state));
@@ -23,6 +25,8 @@ export function cardOf(situation: Situation, { next, because, wouldChange }: Cho
   const last = survey.standings.at(-1)!;
   return {
     step: state.history.length + state.looks.length,
+    // What a phase said of its own end stands only in the sentence.
+    ...(code !== null && last.phase?.outcome === undefined ? { code } : {}),
     because: told(situation, next) + because,
     would_change: wouldChange,
     bids: offers.map(bidOf).sort((one, other) => other.bid - one.bid),
@@ -86,21 +90,22 @@ function regressionsOf(survey: Survey, last: Standing, next: Next): string {
 const bidOf = ({ arm, steps, gain, sd, hours, risk, bid }: Bid): Bid => ({ arm, steps, gain, sd, hours, risk, bid });
 
 /** The sentences for a phase. */
-export function becauseOf(
-  situation: Situation,
-  offer: Offer,
-  { repairs, arm }: PhasePlan,
-): { because: string; wouldChange: string } {
+export function becauseOf(situation: Situation, offer: Offer, { repairs, arm }: PhasePlan): Omit<Choice, "next"> {
   const { offers, state } = situation;
   const promise = `${arm} is expected to add ${offer.gain.toFixed(1)} points in ${offer.hours.toFixed(2)} hours`;
   if (repairs !== null)
     return {
+      code: "repair",
       because: `A regression was confirmed at ${repairs.checkpoint}, and ${repairs.remedy} is the cheapest remedy left: ${promise}.`,
       wouldChange:
         "If the next check no longer shows the regression, the repair ends; if it still does, the next remedy follows.",
     };
   if (state.limits.sequencing !== null)
-    return { because: `The given sequence names ${arm} here; ${promise}.`, wouldChange: "Another sequence." };
+    return {
+      code: "sequenced",
+      because: `The given sequence names ${arm} here; ${promise}.`,
+      wouldChange: "Another sequence.",
+    };
   const bids = `${promise}, which is ${offer.bid.toFixed(2)} points per hour`;
   const edit = offers.find((one) => one.arm === "represent" && one.gain >= leastGain);
   const kept =
@@ -109,8 +114,13 @@ export function becauseOf(
       : " Some hours are reserved for an edit of representations. It comes last, because training undoes most of it.";
   const next = highestBid(offers.filter((one) => one.arm !== arm && one !== edit));
   if (next === null)
-    return { because: `${bids}; no other arm offers a gain.${kept}`, wouldChange: "An offer from another arm." };
+    return {
+      code: kept === "" ? "only" : null,
+      because: `${bids}; no other arm offers a gain.${kept}`,
+      wouldChange: "An offer from another arm.",
+    };
   return {
+    code: kept === "" ? "best" : null,
     because: `${bids}; the next best arm, ${next.arm}, offers ${next.bid.toFixed(2)}.${kept}`,
     wouldChange: `A gain of ${arm} below ${((offer.gain * Math.max(0, next.bid)) / offer.bid).toFixed(1)} points, because then ${next.arm} offers more.`,
   };

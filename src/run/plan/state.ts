@@ -211,9 +211,24 @@ export interface LookVerdict {
   confirmed: boolean;
 }
 
+export type CardCode =
+  | "reached"
+  | "likely"
+  | "worth_a_look"
+  | "repair"
+  | "sequenced"
+  | "best"
+  | "only"
+  | "sequence_ended"
+  | "hours_spent"
+  | "looks_spent"
+  | "nothing_left";
+
 export interface DecisionCard {
   /** Decisions before this one. */
   step: number;
+  /** Which sentences these are; absent where they report what the card has no field for. */
+  code?: CardCode;
   because: string;
   would_change: string;
   bids: Bid[];

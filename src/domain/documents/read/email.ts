@@ -42,7 +42,13 @@ export async function readEmail(bytes: Uint8Array, name: string): Promise<Readin
   const attached = mail.attachments.map((one) => one.filename ?? one.mimeType);
   const warnings: Warning[] =
     attached.length > 0
-      ? [{ code: "attachments_unread", message: `Attachments were not read: ${attached.join(", ")}` }]
+      ? [
+          {
+            code: "attachments_unread",
+            message: `Attachments were not read: ${attached.join(", ")}`,
+            parameters: { names: attached.join(", ") },
+          },
+        ]
       : [];
   return { pages: null, elements, warnings };
 }

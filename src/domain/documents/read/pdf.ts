@@ -60,7 +60,9 @@ async function chaptersOf(document: PDFDocumentProxy): Promise<Set<number> | nul
 }
 
 const warning = (code: string, message: string, numbers: readonly number[]): Warning[] =>
-  numbers.length === 0 ? [] : [{ code, message: `${message}: pages ${numbers.join(", ")}` }];
+  numbers.length === 0
+    ? []
+    : [{ code, message: `${message}: pages ${numbers.join(", ")}`, parameters: { pages: numbers.join(", ") } }];
 
 async function pageOf(document: PDFDocumentProxy, number: number): Promise<{ page: TextPage; isTurned: boolean }> {
   const page = await document.getPage(number);

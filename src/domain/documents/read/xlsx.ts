@@ -62,7 +62,15 @@ export async function readXlsx(archive: Archive, main: string, name: string): Pr
     pages.push({ label, characters: text.characters });
   }
   const warnings: Warning[] =
-    hidden.length > 0 ? [{ code: "sheets_hidden", message: `Hidden sheets were not read: ${hidden.join(", ")}` }] : [];
+    hidden.length > 0
+      ? [
+          {
+            code: "sheets_hidden",
+            message: `Hidden sheets were not read: ${hidden.join(", ")}`,
+            parameters: { names: hidden.join(", ") },
+          },
+        ]
+      : [];
   return { pages, elements, warnings };
 }
 
