@@ -3,7 +3,7 @@
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Browser, Page } from "playwright-core";
+import type { Browser, Locator, Page } from "playwright-core";
 import { installation } from "../../src/base/config.ts";
 import { startServing } from "../cli/plumbline.ts";
 import { openBrowser, openPage, picture } from "./browser.ts";
@@ -12,17 +12,30 @@ const demo = join(installation, "config/demo");
 /** Times that the console is opened while the alignment trains. */
 const opened = 10;
 const limitMs = 30 * 60_000;
+/** For what takes seconds. */
+const shortMs = 120_000;
 
 const data = mkdtempSync(join(tmpdir(), "plumbline-first-run-"));
-const [serving, browser] = await Promise.all([startServing({ PLUMBLINE_DATA: data }), openBrowser()]);
+await using open = new AsyncDisposableStack();
+open.defer(() => rmSync(data, { recursive: true, force: true, maxRetries: 5 }));
+const serving = await startServing({ PLUMBLINE_DATA: data });
+open.defer(async () => {
+  serving.child.stdin.end();
+  await serving.child.ended;
+});
+const browser = await openBrowser();
+open.defer(() => browser.close());
 const start = performance.now();
-const parts: { part: string; minutes: string }[] = [];
+const parts: { part: string; minutes: string; since_start: string }[] = [];
+let last = start;
+const minutes = (from: number): string => ((performance.now() - from) / 60_000).toFixed(2);
 const done = (part: string): void => {
-  parts.push({ part, minutes: ((performance.now() - start) / 60_000).toFixed(2) });
+  parts.push({ part, minutes: minutes(last), since_start: minutes(start) });
+  last = performance.now();
   console.log(JSON.stringify(parts.at(-1)));
 };
+const { page, wrong } = await openPage(browser, serving.claim!, { refused: /./ });
 try {
-  const { page, wrong } = await openPage(browser, serving.claim!, { refused: /./ });
   const press = (name: string | RegExp): Promise<void> => page.getByRole("button", { name }).click();
   const screen = (name: string): Promise<void> =>
     page.getByRole("navigation").getByRole("link", { name, exact: true }).click();
@@ -35,8 +48,11 @@ try {
   await screen("Documents");
   const documents = readdirSync(join(demo, "documents")).map((name) => join(demo, "documents", name));
   await page.getByLabel("Choose files").setInputFiles(documents);
-  for (let read = 0; read < documents.length; await page.waitForTimeout(200))
-    read = await page.getByRole("list", { name: "Uploads" }).getByText("read", { exact: true }).count();
+  await page
+    .getByRole("list", { name: "Uploads" })
+    .getByText("read", { exact: true })
+    .nth(documents.length - 1)
+    .waitFor({ timeout: shortMs });
   await screen("Benchmarks");
   await page.getByRole("link", { name: "New benchmark" }).click();
   await page.getByLabel("JSONL or CSV file").setInputFiles(join(demo, "benchmark.jsonl"));
@@ -53,35 +69,37 @@ try {
   await page.waitForURL(/#\/alignments\/alignment_/);
   done("alignment started");
 
-  await page
-    .getByText(/Step \d+: loss/)
-    .first()
-    .waitFor({ timeout: limitMs });
+  await unlessFailed(page.getByText(/Step \d+: loss/));
   done("the first step is trained");
   const paints = [];
   for (let at = 0; at < opened; at++) paints.push(await firstPaint(browser, serving.address));
   paints.sort((a, b) => a - b);
   console.log(JSON.stringify({ first_paint_ms: { median: paints[opened >> 1], most: paints.at(-1) } }));
 
-  await page.getByRole("link", { name: "Its model" }).first().waitFor({ timeout: limitMs });
+  await unlessFailed(page.getByRole("link", { name: "Its model" }));
   done("aligned");
   await picture(page, "first-run-aligned");
   await page.getByRole("link", { name: "Its model" }).first().click();
   await press("Deploy");
-  await page.getByText("deployed", { exact: true }).first().waitFor({ timeout: limitMs });
+  await page.getByText("deployed", { exact: true }).first().waitFor({ timeout: shortMs });
   await page.getByRole("link", { name: "Ask it" }).click();
   await page.getByLabel("Question").fill("Who is the managing director?");
   await press(/^Ask$/);
-  await page.locator(".score").waitFor({ timeout: limitMs });
+  await page.locator(".score").waitFor({ timeout: shortMs });
   done("the first answer, with its confidence");
   await picture(page, "first-run-answer");
   console.table(parts);
   console.log(JSON.stringify({ wrong: wrong.filter((one) => one.startsWith("asks ")) }));
-} finally {
-  await browser.close();
-  serving.child.stdin.end();
-  await serving.child.ended;
-  rmSync(data, { recursive: true, force: true, maxRetries: 5 });
+} catch (error) {
+  await picture(page, "first-run-failed");
+  throw error;
+}
+
+/** Waits until it is shown. Throws if the alignment fails before. */
+async function unlessFailed(shown: Locator): Promise<void> {
+  const failed = page.getByText("failed", { exact: true });
+  await shown.or(failed).first().waitFor({ timeout: limitMs });
+  if (!(await shown.first().isVisible())) throw new Error("the alignment failed");
 }
 
 /** Milliseconds from the navigation to the first contentful paint, in a session of its own. */
@@ -89,8 +107,10 @@ async function firstPaint(opener: Browser, address: string): Promise<number> {
   const { page } = await openPage(opener, address);
   const read = (one: Page): Promise<number> =>
     one.evaluate(() => performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? 0);
+  const began = performance.now();
   let ms = 0;
-  for (; ms === 0; await page.waitForTimeout(50)) ms = await read(page);
+  for (; ms === 0 && performance.now() - began < shortMs; await page.waitForTimeout(50)) ms = await read(page);
   await page.context().close();
+  if (ms === 0) throw new Error(`nothing was painted in ${shortMs} ms`);
   return Math.round(ms);
 }
