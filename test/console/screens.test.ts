@@ -51,7 +51,7 @@ describe("with work done", { skip: withoutBrowser }, () => {
         [
           /5\. (End|Ende)/,
           /85[.,]7, (at least|mindestens) 81[.,]2, (on|auf) 14/,
-          /(promises the most points|Erwartet von .*: 9,0 Punkte)/,
+          /(promises the most points|Diese Phase, .*, verspricht 9,0 Punkte)/,
         ],
         1,
       ],
