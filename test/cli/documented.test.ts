@@ -2,13 +2,13 @@
 // of those that cannot be typed here, with the reason. What stands in them for the user's own (ids, the key, files) is put in.
 import assert from "node:assert/strict";
 import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
-import { createServer } from "node:net";
 import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
 import { installation } from "../../src/base/config.ts";
 import { encoder, makeReleaseTree } from "../helpers/bundle.ts";
 import { docx, pdf } from "../helpers/document-files.ts";
+import { freePort } from "../helpers/free-port.ts";
 import { withChatTemplate } from "../helpers/mutants.ts";
 import { template } from "../run/run-harness.ts";
 import { documented, indentedBlocks, openShell, shellBlocks, type Typed } from "./documented.ts";
@@ -94,16 +94,6 @@ function prepare(folder: string): void {
   symlinkSync(launcher, join(folder, "bin/plumbline"));
   symlinkSync(launcher, join(folder, "path/plumbline"));
   writeFileSync(join(folder, "path/sudo"), '#!/bin/sh\nexec "$@"\n', { mode: 0o755 });
-}
-
-function freePort(): Promise<number> {
-  return new Promise((resolve) => {
-    const server = createServer();
-    server.listen(0, "127.0.0.1", () => {
-      const { port } = server.address() as { port: number };
-      server.close(() => resolve(port));
-    });
-  });
 }
 
 interface Place {

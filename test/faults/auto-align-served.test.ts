@@ -2,8 +2,6 @@
 // them, and a reader of the event stream that connects again with the last id it saw. Each is told every transition once, in order.
 import assert from "node:assert/strict";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
@@ -12,6 +10,7 @@ import { places } from "../../src/base/config.ts";
 import { openStore } from "../../src/store/open.ts";
 import { plumbline } from "../cli/plumbline.ts";
 import { insertEndedProject } from "../helpers/ended-project.ts";
+import { freePort } from "../helpers/free-port.ts";
 import { withChatTemplate } from "../helpers/mutants.ts";
 import { documentOf } from "../helpers/study.ts";
 import { type Receiver, secret, startReceiver } from "../helpers/webhooks.ts";
@@ -55,15 +54,6 @@ after(async () => {
   await receiver.close();
   rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
 });
-
-/** Nobody else listens there when serve starts again. */
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise<void>((resolve) => server.close(() => resolve()));
-  return port;
-}
 
 /** What a browser's EventSource does: reads on, and connects again from the last id wherever it is cut off. */
 async function readTransitions(url: string, key: string, signal: AbortSignal): Promise<string[]> {

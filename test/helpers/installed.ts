@@ -2,7 +2,6 @@
 // else differs. Nothing of it needs root.
 import assert from "node:assert/strict";
 import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
-import { createServer } from "node:net";
 import { userInfo } from "node:os";
 import { dirname, join } from "node:path";
 import { installation, places } from "../../src/base/config.ts";
@@ -14,6 +13,7 @@ import { linkDurably, placeProgram } from "../../src/cli/installation/program.ts
 import { holderOf, type Service, serviceOf } from "../../src/cli/installation/service.ts";
 import { readMigrations } from "../../src/store/migrate.ts";
 import { schemaVersion } from "../../src/store/snapshot.ts";
+import { freePort } from "./free-port.ts";
 
 const startMs = 240_000;
 const limits = { timeoutMs: 480_000, maxBytes: 1 << 20 };
@@ -152,14 +152,4 @@ export class Installed {
   pid(): number | null {
     return holderOf(places(this.data).lock);
   }
-}
-
-function freePort(): Promise<number> {
-  return new Promise((resolve) => {
-    const server = createServer();
-    server.listen(0, "127.0.0.1", () => {
-      const { port } = server.address() as { port: number };
-      server.close(() => resolve(port));
-    });
-  });
 }
