@@ -112,16 +112,6 @@ async function furnished(): Promise<{ alignmentId: string; benchmarkId: string }
   }));
   const project = { user: "ada", base, document: stock, recipe };
   const alignmentId = await insertEndedProject(store, join(data, "runs"), project);
-  for (const [at, [from, to]] of [
-    [null, "queued"],
-    ["queued", "running"],
-    ["running", "succeeded"],
-  ].entries())
-    store
-      .prepare<unknown[]>(
-        "INSERT INTO job_event(job_id, seq, fence, from_state, to_state, at) SELECT id, ?, 0, ?, ?, created_at FROM job WHERE subject_id = ?",
-      )
-      .run(at + 1, from, to, alignmentId);
   store.close();
   await it.start();
   return { alignmentId, benchmarkId: benchmark_id };

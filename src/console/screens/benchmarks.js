@@ -82,7 +82,7 @@ async function showNew({ place, signal }) {
 		h(
 			"div.columns",
 			section(t("benchmarks.make"), made),
-			section(t("benchmarks.upload"), code(t("benchmarks.file.example"), t("benchmarks.file")), ofFile),
+			section(t("benchmarks.upload"), code(t("benchmarks.file.example"), t("benchmarks.file.sample")), ofFile),
 		),
 	);
 }

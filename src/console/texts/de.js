@@ -235,6 +235,7 @@ export const de = {
 		file: "JSONL- oder CSV-Datei",
 		"file.hint": "Eine Frage je Zeile, oder eine CSV mit den Spalten `instruction` und `response`.",
 		"seed.hint": "Eine andere Zahl ergibt andere Fragen.",
+		"file.sample": "Beispiel",
 		"file.example": '{"instruction": "Wann öffnet er?", "response": "Um sechs"}',
 	},
 	benchmark: {

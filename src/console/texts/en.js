@@ -232,6 +232,7 @@ export const en = {
 		file: "JSONL or CSV file",
 		"file.hint": "One question per line, or a CSV with the columns `instruction` and `response`.",
 		"seed.hint": "Another number gives other questions.",
+		"file.sample": "Example",
 		"file.example": '{"instruction": "When does it open?", "response": "At six"}',
 	},
 	benchmark: {
