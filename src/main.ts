@@ -1,5 +1,5 @@
-// Builds the whole appliance, the House: the rooms, in which order, and what each may call of another. A room is given functions
-// of rooms above it on this page, and of none below. What any room may look up without being given it is in the catalog.
+// Builds the whole appliance, the House: creates the rooms in order, and gives each the functions of other rooms that it may call. When a
+// room is created, it gets only functions of rooms above it in this file. What any room may look up is in the catalog.
 import { createFloor, type HouseParts } from "./app/floor.ts";
 import { createLifecycle, type House } from "./app/lifecycle.ts";
 import { takeDataFolder } from "./base/data-folder.ts";
@@ -58,7 +58,7 @@ async function build(parts: HouseParts, lock: Lock): Promise<House> {
   const { say } = inference;
   const evaluations = createEvaluationsRoom({
     ...{ ...floor, drift, say, leaseForRequest, leaseForWork },
-    // Not imported before it is needed: that would add 50 ms to every start.
+    // The metric is imported only when needed, because the import would add 50 ms to every start.
     loadMetric: () => import("./run/rewards/metric.ts"),
   });
   const snapshots = createSnapshots({ ...floor, runs: at.runs });

@@ -1,4 +1,4 @@
-// What every room stands on: database, queue, engine, address, traces and metrics, and the catalog.
+// Creates what all rooms share: database, queue, engine, address, traces, metrics and the catalog.
 import { join } from "node:path";
 import { type Config, environmentOf, places } from "../base/config.ts";
 import { type Log, withRecent } from "../base/log.ts";
@@ -27,9 +27,12 @@ export interface HouseParts {
   clock?: Clock;
   /** Bytes kept in reserve for a full disk. */
   ballastBytes?: number;
-  /** Generates the tokens, in place of this machine's own engine. */
+  /** Generates the tokens instead of this machine's own engine. */
   generator?: Generator;
-  /** Called when the disk fails under the database: what was committed is unknown until everything is opened again. */
+  /**
+   * Called when the disk fails under the database. Which writes were committed is then unknown until the database is opened again.
+   * By default the process exits.
+   */
   onFatal?: (error: Error) => void;
 }
 
@@ -38,7 +41,7 @@ const leave = (error: Error): never => {
   process.exit(1);
 };
 
-/** The data folder must be taken. */
+/** Creates what all rooms share. The caller must have taken the data folder. */
 export async function createFloor(parts: HouseParts) {
   const { config, clock = systemClock, ballastBytes = 64 << 20, onFatal = leave } = parts;
   const { log, recent: recentLog } = withRecent(parts.log);
@@ -62,11 +65,11 @@ export async function createFloor(parts: HouseParts) {
     /** Places in the data folder. */
     at,
     version,
-    /** Name of the inference engine with its version: calibrations made with another one are void. */
+    /** Name and version of the inference engine. A calibration made with another name or version is void. */
     engine,
     store,
     queue,
-    /** Refuses writes to a version that an upgrade tries out. */
+    /** Refuses writes while an upgrade tests this version. */
     trial,
     traces,
     runner,

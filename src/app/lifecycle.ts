@@ -1,4 +1,5 @@
-// The appliance from its start to its end: what main.ts has built is recovered, listened with, settled, and closed again.
+// Starts and stops the appliance that main.ts has built: recovers interrupted work, listens, does the slow part of the start in the
+// background, and closes everything in order.
 import { type Config, places } from "../base/config.ts";
 import type { Lock } from "../base/lock.ts";
 import type { Log } from "../base/log.ts";
@@ -24,7 +25,7 @@ import type { Store } from "../store/open.ts";
 export interface House {
   /** Starts to answer requests; slow parts of the start follow in the background. Resolves to the base URL. */
   listen(): Promise<string>;
-  /** Link at which a browser on this machine makes the first API key; null once there is one. */
+  /** Link at which a browser on this machine creates the first API key; null if a key exists. */
   claimLink(): string | null;
   /** Performs a verb of the admin socket. */
   admin(verb: string, args: unknown): Promise<unknown>;
@@ -54,7 +55,7 @@ export interface Built {
   serving: Serving;
   stock: Stock;
   alignments: AlignmentsRoom;
-  /** Closed once nothing runs any more, before the database. */
+  /** Called when no run is active any more, before the database is closed. */
   closing: readonly (() => Promise<void>)[];
 }
 
@@ -65,7 +66,7 @@ export async function createLifecycle(built: Built): Promise<House> {
   await built.documents.prepare();
   await built.stock.prepare();
 
-  /** The slow part of the start, in the background. A starter model that cannot be imported does not prevent redeployment. */
+  /** Does the slow part of the start. A starter model that cannot be imported does not prevent redeployment. */
   async function settle(): Promise<void> {
     await built.ballast.look();
     await built.alignments.tidy();
@@ -90,7 +91,7 @@ export async function createLifecycle(built: Built): Promise<House> {
 
     claimLink() {
       const token = access.claimToken();
-      // In the fragment, which browsers do not send: only the page's script does.
+      // The token is in the fragment, which a browser does not send to the server. The page's script sends the token.
       return token === null ? null : `${address.url()}/first-key#${token}`;
     },
 
@@ -104,7 +105,7 @@ export async function createLifecycle(built: Built): Promise<House> {
         await admin?.close();
         await server.close();
         await settling;
-        // Runs end first; they resume from their last checkpoint at the next start.
+        // Runs end before the engine. They resume from their last checkpoint at the next start.
         await Promise.all([runner.stop(), built.executor.close()]);
         await built.generator.dispose();
         await built.traces.close();

@@ -1,12 +1,12 @@
 // A token bucket with a capacity and a refill rate. The time is a parameter, so that tests can control it.
 
 export interface Bucket {
-  /** Takes one. Returns false, and takes nothing, when less than one is left. */
+  /** Takes one token. Returns false and takes nothing if less than one token is left. */
   take(nowMs: number): boolean;
   left(nowMs: number): number;
-  /** Milliseconds until one can be taken; 0 when it can be now. */
+  /** Milliseconds until a token can be taken; 0 if one can be taken now. */
   waitMs(nowMs: number): number;
-  /** Milliseconds until it is full. */
+  /** Milliseconds until the bucket is full. */
   fullMs(nowMs: number): number;
 }
 

@@ -1,6 +1,6 @@
-// The OpenTelemetry side of traces.ts: OTLP over HTTP as JSON, to the one collector that the setting names. Imported only where there
-// is one. Spans wait in a bounded buffer and are dropped when it is full; a collector that fails is told of in the log, and to
-// nobody else.
+// Sends the spans of traces.ts as OTLP over HTTP in JSON to the one collector that PLUMBLINE_TRACES names. This module is imported only
+// if a collector is set. Spans wait in a bounded buffer and are dropped when the buffer is full. If the collector fails, the failure
+// is logged and reported nowhere else.
 import { AsyncLocalStorage } from "node:async_hooks";
 import { type Context, type Span as OtelSpan, ROOT_CONTEXT, SpanKind, SpanStatusCode, trace } from "@opentelemetry/api";
 import { OTLPTraceExporter } from "@opentelemetry/exporter-trace-otlp-http";
@@ -11,10 +11,10 @@ import type { Span, Traces } from "./traces.ts";
 
 const limits = { maxQueueSize: 2048, maxExportBatchSize: 512, scheduledDelayMillis: 1000, exportTimeoutMillis: 5000 };
 
-/** Time that the last spans have when the appliance goes down. */
+/** Maximum time for sending the last spans when the appliance stops. */
 const closeMs = 2000;
 
-/** Failures in a row are logged once in a while. */
+/** Failures to send are logged at most once in this time. */
 const tellEveryMs = 60_000;
 
 export function openCollector(url: string, { version, log }: { version: string; log: Log }): Traces {
@@ -68,10 +68,10 @@ export function openCollector(url: string, { version, log }: { version: string; 
   };
 }
 
-/** Milliseconds of performance.now() as time of the day. */
+/** Converts a value of performance.now() to Unix time, both in milliseconds. */
 const timeOf = (ms: number): number => performance.timeOrigin + ms;
 
-/** The context that a client's header names; null for one that is not as the standard wants it. */
+/** Returns the context in a client's `traceparent` header; null if the header does not conform to W3C Trace Context. */
 function contextOf(traceparent: string): Context | null {
   const match = /^(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})$/.exec(traceparent);
   if (!match) return null;
@@ -84,7 +84,7 @@ function contextOf(traceparent: string): Context | null {
   });
 }
 
-/** The exporter, and its failures in the log. */
+/** Wraps an exporter so that its failures are logged. */
 function telling(exporter: SpanExporter, log: Log): SpanExporter {
   let toldMs = Number.NEGATIVE_INFINITY;
   return {

@@ -13,7 +13,7 @@ interface Setting<T> {
   default: string;
   about: string;
   parse: (text: string) => T;
-  /** A number or a choice, whose value discloses nothing about whoever set it. */
+  /** Set for numbers and choices, whose values reveal nothing private and may therefore be shown. */
   isPlain?: true;
 }
 
@@ -24,7 +24,7 @@ const text = (name: string, fallback: string, about: string): Setting<string> =>
   parse: (value) => value,
 });
 
-/** Empty, or an http(s) URL; slashes at its end are removed. */
+/** Empty or an http(s) URL. Slashes at the end are removed. */
 const url = (name: string, about: string): Setting<string> => ({
   name,
   default: "",
@@ -83,7 +83,7 @@ const urls = (name: string, about: string): Setting<string[]> => ({
   },
 });
 
-/** Public keys of ed25519, in the form that `plumbline bundle key` prints. */
+/** Comma-separated ed25519 public keys, in the form that `plumbline bundle key` prints. */
 const publicKeys = (name: string, about: string): Setting<string[]> => ({
   ...list(name, "", about),
   parse: (value) => {
@@ -134,7 +134,7 @@ const oneOf = <const T extends string>(
   },
 });
 
-/** A whole number in a range; `found` gives the value when the setting is empty. */
+/** A whole number in a range. If the setting is empty, `found` returns the value. */
 const whole = (
   name: string,
   fallback: number | "",
@@ -159,7 +159,10 @@ const whole = (
 const MiB = 1 << 20;
 const GiB = 1 << 30;
 
-/** Default for connections. The rest of the descriptors is left for files and for pipes to children. */
+/**
+ * Default number of connections: three quarters of the process's file descriptors, but at least 8 and at most 16384. The other
+ * descriptors are left for files and for pipes to child processes.
+ */
 function mostConnections(): number {
   const limits = existsSync("/proc/self/limits") ? readFileSync("/proc/self/limits", "utf8") : "";
   const descriptors = Number(/^Max open files\s+(\d+)/m.exec(limits)?.[1] ?? 1024);
@@ -351,7 +354,7 @@ export const settings = {
   ),
 } satisfies Record<string, Setting<unknown>>;
 
-/** Settings that have another name now: the old name and its successor. A start with an old one is refused. */
+/** Renamed settings: each old name with its new name. `readConfig` refuses an old name. */
 export const renamedSettings: Readonly<Record<string, string>> = {
   PLUMBLINE_SEATS: "PLUMBLINE_SLOTS",
   PLUMBLINE_SEAT_CONTEXT: "PLUMBLINE_SLOT_CONTEXT",
@@ -361,15 +364,18 @@ export type Config = Readonly<{ [K in keyof typeof settings]: ReturnType<(typeof
 
 export const executableName = "PLUMBLINE_EXECUTABLE";
 
-/** A release's executable, which says so when it hands over to what it has unpacked; null where a tree runs. */
+/**
+ * Path of the release's executable, which sets PLUMBLINE_EXECUTABLE when it starts the program that it has unpacked. Null if this program
+ * runs from a source tree.
+ */
 export const ownExecutable = (): string | null => process.env[executableName] ?? null;
 
-/** Without the prefix of settings, so that a version that does not know it starts all the same. */
+/** Lacks the prefix PLUMBLINE_, so that a version that does not know this name does not refuse to start. */
 export const starterName = "_PLUMBLINE_STARTED_BY";
 
 /**
- * Whether the process has ended that has started this one and was to decide about it. It says its id in the environment; a process
- * whose parent has ended gets another parent.
+ * Returns true if an upgrade started this process and has ended since. The upgrade put its process id into the environment. A process
+ * whose parent has ended gets another parent, so the two ids differ.
  */
 export function isLeftAlone(): boolean {
   const starter = process.env[starterName];
@@ -379,11 +385,11 @@ export function isLeftAlone(): boolean {
 /** What a user types to run this program. */
 export const ownCommand = ownExecutable() === null ? "bin/plumbline" : "plumbline";
 
-/** What brings a part of the installation that is missing. */
+/** What a user must do to restore a missing part of the installation. */
 export const ownRepair =
   ownExecutable() === null ? "Run ./install.sh" : "Start plumbline again: it unpacks the missing files";
 
-/** Reads and checks the settings. Throws config_invalid, which names every bad one and every unknown PLUMBLINE_ name. */
+/** Reads and checks the settings. Throws config_invalid, which lists every invalid setting and every unknown PLUMBLINE_ name. */
 export function readConfig(environment: Record<string, string | undefined> = process.env): Config {
   const problems: string[] = [];
   const known = new Set<string>([...Object.values(settings).map((setting) => setting.name), executableName]);
@@ -405,7 +411,7 @@ export function readConfig(environment: Record<string, string | undefined> = pro
 const whyUnknown = (name: string): string =>
   Object.hasOwn(renamedSettings, name) ? `it is called ${renamedSettings[name]} now` : "unknown setting";
 
-/** Conflicts between settings that are each valid. An invalid one is undefined here and has been reported already. */
+/** Returns the conflicts between settings that are valid on their own. Invalid settings are undefined here and already reported. */
 function wrongTogether({ webhooks = [], webhookSecrets }: Partial<Config>): string[] {
   if (webhooks.length === 0 || !webhookSecrets || [1, webhooks.length].includes(webhookSecrets.length)) return [];
   const wanted = webhooks.length === 1 ? "one secret" : `one secret, or ${webhooks.length} (one per URL)`;
@@ -413,8 +419,8 @@ function wrongTogether({ webhooks = [], webhookSecrets }: Partial<Config>): stri
 }
 
 /**
- * The environment in which a release's program runs. Its relative paths are relative to the folder of the executable: the
- * installation itself is a folder that the executable unpacks, and that a newer one removes.
+ * Returns the environment in which a release's program runs. Relative paths are resolved against `folder`, the folder of the executable.
+ * They cannot be relative to the installation, because the executable unpacks it and a newer executable removes it.
  */
 export function environmentBeside(
   folder: string,
@@ -428,7 +434,7 @@ export function environmentBeside(
   return { ...beside, [name]: resolve(folder, beside[name] ?? fallback) };
 }
 
-/** The configuration as environment variables, for a child process that reads it again. */
+/** Returns the configuration as environment variables, for a child process that reads the configuration again. */
 export const environmentOf = (config: Config): Record<string, string> =>
   Object.fromEntries(
     (Object.keys(settings) as (keyof Config)[])
@@ -437,7 +443,7 @@ export const environmentOf = (config: Config): Record<string, string> =>
       .map((key) => [settings[key].name, String(config[key])]),
   );
 
-/** Every setting by its name, without secrets: numbers and choices by their value, the rest as "default" or "set". */
+/** Returns every setting by its name, without secrets: numbers and choices with their value, all others as "default" or "set". */
 export const settingsShown = (
   environment: Record<string, string | undefined> = process.env,
 ): Record<string, string | number> =>
@@ -449,7 +455,7 @@ export const settingsShown = (
     }),
   );
 
-/** The content of config/plumbline.env, which is generated; a test compares the two. */
+/** Returns the content of config/plumbline.env, which is a generated file. A test compares the two. */
 export function renderEnvironmentFile(): string {
   const lines = ["# All settings of plumbline with their defaults. Generated from src/base/config.ts."];
   for (const setting of Object.values(settings))
@@ -466,18 +472,18 @@ export const places = (data: string) => ({
   blobs: join(data, "blobs"),
   models: join(data, "models"),
   runs: join(data, "runs"),
-  /** What a release's executable unpacks: one folder a version. */
+  /** Files that a release's executable unpacks, in one folder per version. */
   runtime: join(data, "runtime"),
   uploads: join(data, "uploads"),
   /** Models of a bundle that is being applied. */
   bundle: join(data, "bundle"),
   /** Exists while a restore into the folder is under way. */
   restoring: join(data, "restoring.json"),
-  /** Exists while the database may be of either version of an upgrade; held by the process that upgrades. */
+  /** Exists while an upgrade is unfinished, so that the database may be of the old or the new version. The upgrade holds it as a lock. */
   upgrading: join(data, "upgrading"),
 });
 
-/** Paths of files named by their hash, relative to `blobs` and `models`. */
+/** Paths of files that are named by their hash. `blob` is relative to `blobs`; the others are relative to `models`. */
 export const contentPaths = {
   /** Two levels, so that no folder has too many entries to list. */
   blob: (digest: string): string => join(digest.slice(0, 2), digest),

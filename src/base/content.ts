@@ -1,4 +1,4 @@
-// Copies content. It is read from an open file, so that a file that replaces it meanwhile is not mixed in.
+// Copies and hashes content. Content is read from an open file, so that a file that meanwhile takes its name is not mixed in.
 import { createHash } from "node:crypto";
 import { type FileHandle, open, rename, rm } from "node:fs/promises";
 import { dirname } from "node:path";
@@ -14,9 +14,9 @@ export class Damaged extends Error {}
 
 const partBytes = 1 << 20;
 
-/** Reads `bytes` bytes from offset `from`. Throws Damaged if the file ends before. */
+/** Reads `bytes` bytes from offset `from`. Throws Damaged if the file ends earlier. */
 export async function* partsOf(file: FileHandle, bytes: number, from = 0): AsyncGenerator<Buffer> {
-  // Not a stream of the handle: each would leave a listener on it, and one file may be read in thousands of parts.
+  // Streams are not used, because each stream would leave a listener on the handle, and one file may be read in thousands of parts.
   for (let read = 0; read < bytes; ) {
     const wanted = Math.min(partBytes, bytes - read);
     const { bytesRead, buffer } = await file.read(Buffer.allocUnsafe(wanted), 0, wanted, from + read);
@@ -26,7 +26,7 @@ export async function* partsOf(file: FileHandle, bytes: number, from = 0): Async
   }
 }
 
-/** Throws Damaged. */
+/** Reads all parts and returns their hash and size. Throws Damaged if `expected` is not null and differs from the hash. */
 export async function hashParts(parts: AsyncIterable<Buffer>, expected: string | null): Promise<Content> {
   const hash = createHash("sha256");
   let bytes = 0;
@@ -40,8 +40,8 @@ export async function hashParts(parts: AsyncIterable<Buffer>, expected: string |
 }
 
 /**
- * Writes and syncs a file that only its owner may read, and renames it into place once its hash is checked. The caller
- * syncs the folder.
+ * Writes and syncs a file that only its owner may read, and renames it into place after checking its hash. Throws Damaged if the hash
+ * is not `expected`. The caller syncs the folder.
  */
 export async function writeParts(
   parts: AsyncIterable<Buffer>,

@@ -1,4 +1,4 @@
-// Takes the data folder for this process: one at a time works in it.
+// Takes the data folder for this process. Only one process at a time may use the folder.
 import { existsSync } from "node:fs";
 import { readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
@@ -8,7 +8,7 @@ import { makeFolder } from "./files.ts";
 import { type Lock, tryLock } from "./lock.ts";
 
 /**
- * Makes the folder and locks it, and removes uploads that a crash left. The lock is released when the process ends, however it
+ * Creates and locks the folder, and removes uploads that a crash left behind. The lock is released when the process ends, however it
  * ends. Throws data_locked, restore_unfinished, upgrade_unfinished.
  */
 export async function takeDataFolder(config: Pick<Config, "data">): Promise<Lock> {
@@ -25,7 +25,7 @@ export async function takeDataFolder(config: Pick<Config, "data">): Promise<Lock
     throw new Failure("restore_unfinished");
   }
   if (existsSync(at.upgrading)) {
-    // An upgrade that is alive starts this process itself.
+    // If a running upgrade holds the marker, that upgrade has started this process itself.
     const upgrade = tryLock(at.upgrading);
     upgrade?.release();
     if (upgrade !== null) {

@@ -1,13 +1,14 @@
-// Every failure of the appliance: code, status and hint in one table. One catch in http/ and one in cli/ report a thrown Failure.
+// Every failure of the appliance, with its code, HTTP status and hint in one table. One catch in http/ and one in cli/ report a thrown
+// Failure.
 
 interface Row {
   /** HTTP status of the answer. */
   status: number;
   /** Default message, when the thrower gives none. */
   message: string;
-  /** What to do about it. */
+  /** What the user can do about the failure. */
   hint: string;
-  /** Whether trying the same again later can help. */
+  /** Whether the same request can succeed later. */
   retry?: boolean;
 }
 
@@ -456,7 +457,7 @@ export interface ValidationDetail {
   loc: (string | number)[];
   msg: string;
   type: string;
-  /** What `msg` says, field by field, where a client shows more than the sentence. */
+  /** The facts in `msg` by name, for a client that shows more than the sentence. */
   ctx?: Record<string, string | null>;
 }
 
@@ -494,7 +495,7 @@ export class Failure extends Error {
   }
 }
 
-/** A 422 about one field, in the contract's form. */
+/** Returns a 422 failure about one field, in the contract's form. */
 export function invalid(loc: (string | number)[], msg: string, type = "value_error"): Failure {
   return new Failure("validation", `${loc.join(".")}: ${msg}`, { details: [{ loc, msg, type }] });
 }

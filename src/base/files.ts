@@ -1,17 +1,17 @@
-// Files that survive a power cut: written under a temporary name, synced, renamed, and the folder synced.
+// Writes files so that they survive a power cut: a file is written under a temporary name, synced and renamed, and its folder is synced.
 import { createHash } from "node:crypto";
 import { createReadStream } from "node:fs";
 import { mkdir, open, readdir, rename, rm, statfs } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 
-/** Marks files that a crash may leave behind; `removeTemporaries` removes them at the next start. */
+/** The start of the names of files that a crash may leave behind. `removeTemporaries` removes such files. */
 const temporaryMark = ".tmp-";
 
 export function temporaryName(path: string): string {
   return join(dirname(path), `${temporaryMark}${process.pid}-${Math.random().toString(36).slice(2)}-${basename(path)}`);
 }
 
-/** The process that made a temporary name. */
+/** Id of the process that made a temporary name; `name` is the file's name without its folder. */
 export const ownerOfTemporary = (name: string): number => Number.parseInt(name.slice(temporaryMark.length), 10);
 
 export async function syncFolder(folder: string): Promise<void> {
@@ -44,7 +44,7 @@ export async function writeFileDurably(path: string, content: string | Uint8Arra
 export const writeJsonDurably = (path: string, value: unknown): Promise<void> =>
   writeFileDurably(path, `${JSON.stringify(value, null, 2)}\n`);
 
-/** Gives a finished file or folder its final name, durably. Its content must be synced already. */
+/** Gives a finished file or folder its final name durably. The content must already be synced. */
 export async function renameDurably(from: string, to: string): Promise<void> {
   await rename(from, to);
   await syncFolder(dirname(to));
@@ -58,7 +58,7 @@ export async function removeTemporaries(folder: string): Promise<void> {
 
 export const isTemporary = (name: string): boolean => name.startsWith(temporaryMark);
 
-/** Complete lines of a growing file from byte `offset` on, each with the offset after it. Empty if there is no file yet. */
+/** Returns the complete lines of a growing file from byte `offset` on, each with the offset of its end. Empty if there is no file yet. */
 export async function linesFrom(path: string, offset: number): Promise<{ text: string; end: number }[]> {
   const file = await open(path, "r").catch((error) => {
     if (isErrno(error, "ENOENT")) return null;

@@ -1,4 +1,4 @@
-// Ids are opaque, random and made here; isId checks their form.
+// Makes ids, which are opaque and random, and checks their form.
 import { randomBytes } from "node:crypto";
 
 export type IdKind =
@@ -17,7 +17,7 @@ export type IdKind =
   | "user"
   | "webhook";
 
-/** Crockford's base 32. An id has 24 of these letters (120 random bits), and is one word on a command line. */
+/** Crockford's base 32. An id ends with 24 of these characters (120 random bits), and needs no quotes on a command line. */
 const alphabet = "0123456789abcdefghjkmnpqrstvwxyz";
 
 export function randomWord(length = 24): string {

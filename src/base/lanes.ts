@@ -1,11 +1,11 @@
-// A few lanes in which files are read, with a fair turn for each owner: an owner of slow files waits for these files only, and does
-// not delay other owners.
+// Lets files be read in a few lanes, with fair turns for their owners. No owner can hold all lanes, so one owner's slow files do not
+// block the files of all others.
 import { Failure } from "./errors.ts";
 
-/** Runs `work` with a lane's number, from 0, once the owner's turn has come. Throws bad_request when `signal` ends the wait. */
+/** Runs `work` with a lane's number (from 0) when it is the owner's turn. Throws bad_request if `signal` aborts the wait. */
 export type InLane = <T>(owner: string, signal: AbortSignal | null, work: (lane: number) => Promise<T>) => Promise<T>;
 
-/** `count`: at least 2, since one lane is always left to other owners. */
+/** Creates `count` lanes. There must be at least 2, because an owner may hold all lanes but one. */
 export function createLanes(count: number): InLane {
   const free = Array.from({ length: count }, (_, lane) => lane);
   const held = new Map<string, number>();

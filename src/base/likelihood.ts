@@ -1,6 +1,7 @@
 // Answers multiple-choice items by likelihood: each choice is scored as the answer to the question. The choice with the highest
-// log-prob per character wins, because long choices are less likely as such. This is acc_norm of lm-evaluation-harness, which
-// divides by len() of the choice: its code points without the blank before it (acc_bytes divides by UTF-8 bytes).
+// log-prob per character wins, because a longer choice is less likely merely because of its length. This is acc_norm of
+// lm-evaluation-harness, which divides by Python's len() of the choice: its number of code points, without the space before the
+// choice. (acc_bytes divides by UTF-8 bytes.)
 
 export interface ChoiceScore {
   /** ln p of the choice's tokens, summed, in nats. */
@@ -10,12 +11,12 @@ export interface ChoiceScore {
 
 export interface Chosen {
   index: number;
-  /** Best choice by the sum alone (acc of the harness). */
+  /** Index of the best choice by the sum of log-probs alone (acc of the harness). */
   rawIndex: number;
   scores: ChoiceScore[];
 }
 
-/** `logprobs`: for each choice, those of its tokens. Of equal choices the first wins. */
+/** Chooses an answer. `logprobs` holds, for each choice, the log-probs of its tokens. If choices score equally, the first one wins. */
 export function choose(choices: readonly string[], logprobs: readonly (Float64Array | Float32Array)[]): Chosen {
   const scores = choices.map((choice, index) => {
     let logprob = 0;

@@ -1,5 +1,5 @@
-// A lock that is released when its process ends. Node has no flock, so this uses SQLite's exclusive lock (fcntl) on a small file
-// of its own: children do not inherit it, and the kernel releases it however the holder ends.
+// A lock that is released when its process ends. Node has no flock, so this uses SQLite's exclusive lock (fcntl) on a small separate
+// file. Child processes do not inherit such a lock, and the kernel releases it however the holder ends.
 import { closeSync, openSync } from "node:fs";
 import Database from "better-sqlite3";
 import { isErrno } from "./files.ts";
@@ -9,8 +9,8 @@ export interface Lock {
 }
 
 /**
- * Creates the file with mode 0600; SQLite would let anyone open it and so hold the lock. An existing file is not opened,
- * because closing it would release the lock.
+ * Creates the file with mode 0600, because SQLite would create a file that any user can open and so lock. An existing file is not
+ * opened, because closing it would release a lock that this process holds.
  */
 function makePrivate(path: string): void {
   try {
@@ -20,7 +20,7 @@ function makePrivate(path: string): void {
   }
 }
 
-/** Returns null when another process holds the lock. */
+/** Takes the lock on the file at `path`, which is created if necessary. Returns null if the lock is already held. */
 export function tryLock(path: string): Lock | null {
   makePrivate(path);
   const file = new Database(path, { timeout: 0 });

@@ -1,4 +1,4 @@
-// Logs one JSON line per event to stderr, with the ids that it belongs to. API keys are never logged.
+// Logs each event as one JSON line to stderr, with the ids of what the event concerns. API keys are never logged.
 import { hiddenEscaped } from "./visible.ts";
 
 export type Level = "debug" | "info" | "warn" | "error";
@@ -19,7 +19,7 @@ export function createLog(
   const log = (level: Level, event: string, fields: Record<string, unknown> = {}): void => {
     if (order[level] < order[least]) return;
     const line = JSON.stringify({ at: new Date().toISOString(), level, event, ...bound, ...fields }, plain);
-    // JSON escapes only some control characters and no direction marks; all are escaped here, for reading in a terminal.
+    // JSON escapes only some control characters and no direction marks. All are escaped here, so that a terminal shows lines as they are.
     write(`${hiddenEscaped(line)}\n`);
   };
   return Object.assign(log, {
@@ -33,7 +33,7 @@ function plain(_name: string, value: unknown): unknown {
   return typeof value === "bigint" ? value.toString() : value;
 }
 
-/** A log that writes as `log` does and keeps its last lines of level info and above, oldest first, for `recent`. */
+/** Returns a log that writes to `log` and also keeps its last `most` lines of level info and above. `recent` returns them, oldest first. */
 export function withRecent(log: Log, most = 500): { log: Log; recent: () => string[] } {
   const lines: string[] = [];
   const kept = createLog("info", (line) => {

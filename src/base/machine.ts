@@ -1,20 +1,20 @@
-// What a program must fit to run on a machine, and what this machine is.
+// Describes kinds of machines: the kind that a program needs, and the kind that this machine is.
 
 export interface MachineKind {
   os: string;
-  /** As Node names it: x64, arm64. */
+  /** Node's name for the architecture, such as x64 or arm64. */
   architecture: string;
   libc: string;
-  /** Version of the C library: the least that a program needs, or the one that a machine has. */
+  /** Version of the C library: the lowest that a program needs, or the one that a machine has. Empty for musl. */
   libc_version: string;
 }
 
-/** The inference engine is built against it. */
+/** Lowest version of glibc that plumbline runs on, because the inference engine is built against it. */
 export const leastGlibc = "2.34";
 
-/** The C library that this process runs on. musl does not say its version. */
+/** The C library that this process runs on. musl does not report its version. */
 function libcHere(): Pick<MachineKind, "libc" | "libc_version"> {
-  // Looking up network names and addresses can take seconds.
+  // The network is left out of the report, because looking up names and addresses can take seconds.
   if (process.report) Object.assign(process.report, { excludeNetwork: true });
   const report = process.report?.getReport() as unknown as { header: { glibcVersionRuntime?: string } } | undefined;
   const version = report?.header.glibcVersionRuntime;
@@ -27,7 +27,7 @@ export const machineHere = (): MachineKind => ({
   ...libcHere(),
 });
 
-/** Whether a C library of version `has` is at least `needed`. Both are of the form 2.34. */
+/** Whether the C library's version `has` is at least `needed`. Both have the form 2.34. */
 export function isLibcEnough(has: string, needed: string): boolean {
   const [[hasMajor = 0, hasMinor = 0], [major = 0, minor = 0]] = [has, needed].map((one) =>
     one.split(".").map(Number),

@@ -1,5 +1,5 @@
-// The appliance's metrics, in Prometheus' text format. Labels are bounded: routes of the contract, statuses, base models, kinds and
-// states of work; no user, key or aligned model is named. config/monitoring has alerts and a dashboard for them.
+// The appliance's metrics in Prometheus' text format. Labels take few values, such as the contract's routes, statuses, base models, and
+// kinds and states of work. No label names a user, a key or an aligned model. config/monitoring has alerts and a dashboard.
 import { stat } from "node:fs/promises";
 import { dirname } from "node:path";
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
@@ -14,7 +14,7 @@ export interface Occupancy {
   waiting: number;
 }
 
-/** Values that are read when metrics are rendered, rather than counted as they happen. */
+/** Values that are read when the metrics are rendered, instead of being counted as events happen. */
 export interface Watched {
   occupancy(): readonly Occupancy[];
   jobs(): readonly { kind: string; state: string; count: number }[];
@@ -22,7 +22,7 @@ export interface Watched {
   webhooks(): readonly { state: string; count: number }[];
   /** Memory that models and runs share; `gpu` is null until a GPU has been found. */
   memory(): { machine: Capacity; gpu: Capacity | null };
-  /** Descriptions of what cannot be done now. */
+  /** Descriptions of what is not working now. */
   degraded(): readonly string[];
 }
 
@@ -36,19 +36,19 @@ export interface Watch {
   version: string;
   engine: string;
   database: string;
-  /** New work is refused below this many free bytes beside the database. */
+  /** New work is refused while the database's disk has fewer free bytes than this. */
   freeDisk: number;
 }
 
 export interface Metrics {
-  /** An answered request; `route` is its name in the contract. */
+  /** Counts an answered request. `route` is the endpoint's name in the contract. */
   request(route: string, status: number): void;
-  /** Tokens of one inference request, whatever its outcome. */
+  /** Counts the tokens of one inference request, whatever its outcome. */
   tokens(prompt: number, completion: number): void;
   truncation(tokens: number): void;
-  /** From the arrival of a request to its first token. */
+  /** Records the time from a request's arrival to its first token. */
   firstToken(seconds: number): void;
-  /** Mean time per token of one answer, after its first token. */
+  /** Records an answer's mean time per token after the first. */
   token(seconds: number): void;
   render(watched: Watched): Promise<string>;
 }
@@ -105,7 +105,7 @@ export function createMetrics({ version, engine, database, freeDisk }: Watch): M
     firstToken: (value) => first.observe(value),
     token: (value) => each.observe(value),
     async render(watched) {
-      // Drops the values of bases that have been unloaded.
+      // Removes values that no longer apply, such as those of unloaded base models.
       for (const one of [slots, busy, waiting, jobs, autoAligns, webhooks]) one.reset();
       for (const { baseId: base, ...now } of watched.occupancy()) {
         slots.set({ base }, now.slots);

@@ -1,7 +1,7 @@
-// MinHash (Broder 1997): the share of permutations under which two sets have the same least element estimates their Jaccard
-// similarity, so that sets are compared by signatures of fixed size. For a similarity J the estimate's standard error is
-// sqrt(J (1 − J) / 128). Bands of eight values find candidates among many: sets with similarity 0.8 share a band with
-// probability 0.95, those with 0.5 with 0.06.
+// MinHash (Broder 1997) estimates the Jaccard similarity of two sets from signatures of fixed size: the estimate is the share of
+// permutations under which both sets have the same least element. For a similarity J, its standard error is sqrt(J (1 − J) / 128).
+// Bands of eight values find candidates among many sets: two sets share a band with probability 0.95 if their similarity is 0.8, and
+// with probability 0.06 if it is 0.5.
 import { hashOf } from "./text.ts";
 
 const permutations = 128;
@@ -12,10 +12,10 @@ const bandBytes = bands * 4;
 /** Estimated similarity from which two texts count as near-duplicates. */
 export const nearDuplicate = 0.8;
 
-/** Size of a signature: the hashes of its bands (16 × 32 bit), then the last byte of each least value (128). */
+/** Bytes of a signature: the hashes of its 16 bands (32 bits each), then the last byte of each of its 128 least values. */
 export const signatureBytes = bandBytes + permutations;
 
-/** The finisher of MurmurHash3 (Appleby): every bit of the input moves every bit of the output. */
+/** The finaliser of MurmurHash3 (Appleby), in which every bit of the input affects every bit of the output. */
 function mixed(value: number): number {
   let h = value;
   h = Math.imul(h ^ (h >>> 16), 0x85ebca6b);
@@ -50,7 +50,7 @@ export function signatureOf(elements: Iterable<string>): Buffer {
   return signature;
 }
 
-/** The hashes of a signature's bands. Two signatures that share one are worth comparing. */
+/** The hashes of a signature's bands. Two signatures that share a hash are worth comparing. */
 export const bandsOf = (signature: Buffer): number[] =>
   Array.from({ length: bands }, (_, band) => signature.readUInt32LE(band * 4));
 

@@ -1,5 +1,6 @@
-// The only place that starts processes. A child gets no shell, only the environment variables listed here, and a stdin that we
-// hold open: every worker exits when its stdin closes, so none outlives a parent that was killed.
+// The only place that starts processes. A child runs without a shell. It inherits only the environment variables listed here, and this
+// process holds its stdin open. Every worker exits when its stdin closes, so no worker outlives a parent that was killed. A detached
+// process differs: see startDetached.
 import { spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
@@ -27,7 +28,7 @@ const inherited = [
   "TMPDIR",
   "LANG",
   "LC_ALL",
-  // On machines where it leads to NVIDIA's driver and libraries, the trainer finds no GPU without it.
+  // On some machines, the trainer finds NVIDIA's driver and libraries only through this variable.
   "LD_LIBRARY_PATH",
   "CUDA_VISIBLE_DEVICES",
   "PLUMBLINE_CUBLASLT",
@@ -50,7 +51,7 @@ export interface Account {
   gid: number;
 }
 
-/** Only root may become somebody else; anybody else stays who they are. */
+/** The user and group to start a child with. Only root can start a child as another user; otherwise `as` has no effect. */
 const identityOf = (as: Account | undefined): Partial<Account> =>
   as !== undefined && process.getuid?.() === 0 ? { uid: as.uid, gid: as.gid } : {};
 
@@ -70,7 +71,7 @@ export function startProcess(
     child.once("close", (code, signal) => resolve({ code, signal }));
   });
   ended.catch(() => {});
-  // Writing to a child that has died fails; `ended` reports its end already.
+  // Writing to a child that has died fails. The error is ignored, because `ended` reports the child's end.
   child.stdin.on("error", () => {});
   return {
     pid: child.pid ?? -1,
@@ -83,8 +84,8 @@ export function startProcess(
 }
 
 /**
- * Starts a process that outlives this one, such as an appliance that no service manager starts. It inherits nothing but
- * `env`; what it says is appended to the file `log`.
+ * Starts a process that outlives this one, such as an appliance on a machine without a service manager. Its environment is only `env`.
+ * Its output goes to `log`, the descriptor of an open file.
  */
 export function startDetached(
   command: string,
@@ -102,7 +103,7 @@ export function startDetached(
   return { pid: child.pid ?? -1, ended };
 }
 
-/** Runs one of our TypeScript or JavaScript files with this Node executable. nodeFlags come before the script. */
+/** Runs one of the project's TypeScript or JavaScript files with this Node executable. `nodeFlags` come before the script. */
 export function startNode(
   script: string,
   args: string[],
@@ -116,13 +117,13 @@ export interface Finished extends Ended {
   stderr: string;
   /** Killed for exceeding timeoutMs or cpuMs. */
   timedOut: boolean;
-  /** Killed for its memory or the size of its output. */
+  /** Killed for exceeding memoryBytes or maxBytes. */
   tooLarge: boolean;
 }
 
 /**
- * Runs a child to its end. Its stdin is closed after `input`. It is killed if a stream exceeds maxBytes, after timeoutMs, after
- * cpuMs of CPU time, or when more than memoryBytes are resident.
+ * Waits until a child ends, and returns its output. The child's stdin is closed after `input`. The child is killed if stdout or stderr
+ * exceeds maxBytes, or if it uses more than timeoutMs, cpuMs of CPU time or memoryBytes of resident memory.
  */
 export async function finish(
   child: Child,
@@ -139,7 +140,7 @@ export async function finish(
     child.kill("SIGKILL");
   };
   const { memoryBytes = Number.POSITIVE_INFINITY, cpuMs = Number.POSITIVE_INFINITY } = limits;
-  // Polled, because a heap limit does not cover native memory.
+  // The use of memory is polled, because a heap limit does not cover native memory.
   const watch = setInterval(() => {
     const used = usedBy(child.pid);
     if (used.residentBytes > memoryBytes) tooMuch();
@@ -170,19 +171,19 @@ export async function finish(
 }
 
 const pageBytes = 4096;
-/** Linux reports a process's CPU time in hundredths of a second, whatever its own clock rate. */
+/** Linux reports CPU time in hundredths of a second, whatever the kernel's own clock rate. */
 const tickMs = 10;
 
-/** Resident memory and CPU time of a process (proc(5)). Zeros when the process is gone or this is not Linux. */
+/** Resident memory and CPU time of a process (proc(5)). Both are 0 if the process is gone or this is not Linux. */
 function usedBy(pid: number): { residentBytes: number; cpuMs: number } {
   let line = "";
   try {
-    // Read synchronously: the kernel makes it from memory, and a guard must not queue behind other file operations.
+    // Reading synchronously is fast, because the kernel makes the content from memory, and does not wait for other file operations.
     line = readFileSync(`/proc/${pid}/stat`, "latin1");
   } catch {
     return { residentBytes: 0, cpuMs: 0 };
   }
-  // Fields from the third on: the second is the program's name, which may hold spaces.
+  // Takes the fields from the third on, because the second is the program's name, which may contain spaces.
   const fields = line
     .slice(line.lastIndexOf(")") + 2)
     .split(" ")
@@ -196,7 +197,7 @@ export function linesOf(stream: Readable): AsyncIterable<string> {
   return createInterface({ input: stream, crlfDelay: Number.POSITIVE_INFINITY });
 }
 
-/** Calls back when our own stdin closes, which tells a worker that its parent is gone. */
+/** Calls `callback` when this process's stdin closes, which tells a worker that its parent is gone. May call it twice. */
 export function onParentGone(callback: () => void): void {
   process.stdin.once("close", callback);
   process.stdin.once("end", callback);

@@ -1,10 +1,10 @@
-// Threads that read users' files, with limits on CPU time and memory per file, and a fair turn for every owner.
+// Reads users' files in threads, with limits on CPU time and memory per file, and with fair turns for the files' owners.
 import type { Worker } from "node:worker_threads";
 import { Piscina } from "piscina";
 import { Failure, type FailureCode, type ValidationDetail } from "./errors.ts";
 import { createLanes } from "./lanes.ts";
 
-/** A refusal by a worker thread or process, as plain data: an error would lose its code on the way. */
+/** A refusal by a worker thread or process. It is plain data, because an Error would lose its code in transit. */
 export type Refused = { code: FailureCode; message: string; details?: ValidationDetail[] };
 
 /** The answer of a worker thread. */
@@ -13,13 +13,13 @@ export type Answer<Result> = { done: Result } | Refused;
 export interface Work {
   /** Name of the function in the worker's file. */
   name: string;
-  /** Name of the file that is read, as its user calls it. */
+  /** The user's name of the file that is read. */
   of: string;
   bytes: number;
 }
 
 export interface Readers {
-  /** Throws the thread's refusal, the limit's code when a limit is exceeded, and bad_request when `signal` aborts. */
+  /** Reads a file in a thread. Throws the thread's refusal, the reader's limit code if the file exceeds a limit, or bad_request. */
   read<Result>(owner: string, task: unknown, work: Work, signal: AbortSignal | null): Promise<Result>;
   close(): Promise<void>;
 }
@@ -29,27 +29,31 @@ export const lanes = 2;
 const watchMs = 250;
 
 /**
- * CPU seconds allowed for a file of so many bytes. CPU time is used instead of wall time so that a busy machine refuses nothing
- * that an idle one reads. Measured beside other work: Markdown of short lists 16 s a megabyte, HTML 4, tables 2.
+ * CPU seconds allowed for a file of `bytes` bytes. The limit is on CPU time and not on wall-clock time, so that a busy machine refuses
+ * no file that an idle one reads. On a machine with other work, a megabyte took 16 s of Markdown with short lists, 4 s of HTML and 2 s
+ * of tables.
  */
 export const readingSeconds = (bytes: number): number => Math.min(120, 10 + Math.ceil((30 * bytes) / 2 ** 20));
 
-/** Wall-clock limit, for work that waits without using CPU time. */
+/** Wall-clock limit per file, for work that waits without using CPU time. */
 export const readingTimeoutMs = 240_000;
 
-/** `seconds`: limit on CPU time. */
+/** The failure for a file that takes longer than `seconds` of CPU time or the wall-clock limit. */
 export function tooSlow(code: FailureCode, name: string, seconds: number, cause?: unknown): Failure {
   const most = `${seconds} s of CPU time or ${readingTimeoutMs / 1000} s of clock time`;
   return new Failure(code, `${name} takes too long to read; the limit is ${most}`, { cause });
 }
 
-/** `worker`: file whose functions return an Answer. `limit`: failure code for a file that takes too much time or memory. */
+/**
+ * Creates the threads. `worker` is a file whose functions return an Answer. `limit` is the failure code for a file that takes too much
+ * time or memory. `seconds` returns the CPU seconds allowed for a file of the given size.
+ */
 export function createReaders(
   worker: URL,
   limit: FailureCode,
   seconds: (bytes: number) => number = readingSeconds,
 ): Readers {
-  // One thread per lane, so that CPU time can be attributed to a file.
+  // Each lane has its own thread, so that CPU time can be attributed to a file.
   const pools = Array.from(
     { length: lanes },
     () =>
@@ -89,16 +93,19 @@ export function createReaders(
   };
 }
 
-/** `deadline` aborts once the pool's thread has used `seconds` of CPU time from now on, or after readingTimeoutMs. */
+/**
+ * Returns a signal that aborts when the pool's thread has used `seconds` of CPU time from now on, or after readingTimeoutMs. `end` stops
+ * the watch.
+ */
 async function deadlineOf(pool: Piscina, seconds: number): Promise<{ deadline: AbortSignal; end: () => void }> {
   const over = new AbortController();
-  // Set before the first await: an idle thread does not keep the process alive, so waiting for its answer would not either.
+  // The timer is set before the first await to keep the process alive, because waiting for an idle thread's answer does not.
   const timer = setTimeout(() => over.abort(), readingTimeoutMs);
   const thread = pool.threads[0];
   const before = await computed(thread);
   const watch = setInterval(async () => {
     const now = pool.threads[0];
-    // A thread that was started for this work began at 0.
+    // A thread that was started for this work has used CPU time only for it.
     const own = (await computed(now)) - (now === thread ? before : 0);
     if (own > seconds) over.abort();
   }, watchMs);

@@ -1,4 +1,4 @@
-/** Wraps `make` so that its value for an object is computed once and kept as long as the object. A throw is not remembered. */
+/** Wraps `make` so that its value for an object is computed once and kept while the object exists. If `make` throws, nothing is kept. */
 export function remembered<K extends WeakKey, V>(make: (key: K) => V): (key: K) => V {
   const known = new WeakMap<K, { value: V }>();
   return (key) => {

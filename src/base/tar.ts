@@ -1,5 +1,5 @@
-// Tar archives (POSIX ustar) of regular files. An archive is made while it is read, so that nothing is written to disk; it is
-// listed by seeking from header to header.
+// Creates and lists tar archives (POSIX ustar) of regular files. An archive is created while it is being read, so that nothing is written
+// to disk. An archive is listed by seeking from header to header.
 import { createReadStream } from "node:fs";
 import { type FileHandle, stat } from "node:fs/promises";
 import { Readable } from "node:stream";
@@ -12,7 +12,7 @@ export interface TarEntry {
 
 /** Position of a file in an archive. */
 export interface TarPlace {
-  /** Offset of its first byte. */
+  /** Offset of the file's first byte. */
   offset: number;
   bytes: number;
 }
@@ -26,7 +26,10 @@ export const tarEnd = Buffer.alloc(2 * block);
 /** The padding after a file's content, up to the next block. */
 export const tarPadding = (bytes: number): Buffer => Buffer.alloc(padded(bytes) - bytes);
 
-/** An archive of regular files in the order given, readable by all. Rejects when a file does not exist. */
+/**
+ * Returns the size and content of an archive of regular files in the given order, readable by all users. Rejects if a file does not
+ * exist; the content fails if a file's size changes before it is read.
+ */
 export async function tarOf(entries: readonly TarEntry[]): Promise<{ bytes: number; content: Readable }> {
   const files = await Promise.all(
     entries.map(async (entry) => {
@@ -51,7 +54,7 @@ export async function tarOf(entries: readonly TarEntry[]): Promise<{ bytes: numb
   return { bytes, content: Readable.from(archive(), { objectMode: false }) };
 }
 
-/** A size too large for eleven octal digits is a mark and an eight-byte number: GNU's form, which every tar reads. */
+/** A size too large for eleven octal digits is written in GNU's form, a mark and an eight-byte number, which every tar reads. */
 const largeSize = { mark: 0x80, at: 128 };
 const sizeField = { at: 124, width: 12 };
 const sumField = { at: 148, width: 8 };
@@ -88,8 +91,8 @@ function sumOf(header: Buffer): number {
 }
 
 /**
- * The regular files of an archive by their names; of two files with the same name, the later one. Folders are skipped. Throws
- * when it is not a tar archive, is cut off, or holds anything else.
+ * Returns the positions of an archive's regular files by their names. If two files have the same name, the later one is returned. Folders
+ * are skipped. Throws if the file is not a tar archive, is cut off, or contains anything but files and folders.
  */
 export async function listTar(file: FileHandle): Promise<Map<string, TarPlace>> {
   const { size: end } = await file.stat();
@@ -115,6 +118,6 @@ function readHeader(header: Buffer): { name: string; type: string; bytes: number
   const isLarge = header[sizeField.at] === largeSize.mark;
   const bytes = isLarge ? Number(header.readBigUInt64BE(largeSize.at)) : octal(sizeField.at, sizeField.width);
   if (!Number.isSafeInteger(bytes) || bytes < 0) throw new Error("a file size in the archive is not valid");
-  // Tar adds the ./ when a whole folder is packed.
+  // Tar puts ./ before the names when a whole folder is packed.
   return { name: text(0, 100).replace(/^\.\//, ""), type: text(156, 1) || "0", bytes };
 }

@@ -1,5 +1,8 @@
-// Words, n-grams and hashes by which texts are compared, and helpers for making texts.
-/** Lower case, compatibility forms unified, articles and punctuation dropped; points and commas inside a number stay. */
+// Words, n-grams and hashes for comparing texts, and other helpers for texts and lists.
+/**
+ * Returns the words of a text in lower case and NFKC form, without English articles and punctuation. Points, commas and colons inside a
+ * number stay.
+ */
 export function wordsOf(text: string): string[] {
   const plain = text.normalize("NFKC").toLowerCase().replace(/[’‘]/g, "'");
   return (plain.match(/\p{N}+(?:[.,:]\p{N}+)*|[\p{L}\p{M}\p{N}]+/gu) ?? []).filter((word) => !articles.has(word));
@@ -9,14 +12,14 @@ const articles = new Set(["a", "an", "the"]);
 
 export const normalised = (text: string): string => wordsOf(text).join(" ");
 
-/** Every run of n words, joined by a blank. */
+/** Every run of n words, joined by spaces. */
 export function ngramsOf(words: readonly string[], n: number): Set<string> {
   const grams = new Set<string>();
   for (let i = 0; i + n <= words.length; i++) grams.add(words.slice(i, i + n).join(" "));
   return grams;
 }
 
-/** Jaccard similarity of two sets: 0 when disjoint, 1 when equal. 0 for two empty sets. */
+/** Jaccard similarity of two sets: 0 if they are disjoint or both empty, 1 if they are equal. */
 export function jaccard(a: ReadonlySet<string>, b: ReadonlySet<string>): number {
   let shared = 0;
   for (const item of a) if (b.has(item)) shared++;
@@ -39,7 +42,7 @@ export function shuffled<T>(items: readonly T[], random: () => number): T[] {
   return out;
 }
 
-/** A stable 32-bit hash of a text (FNV-1a). As part of a seed it gives each fact a random stream of its own. */
+/** A stable 32-bit hash of a text (FNV-1a over its UTF-16 units). As part of a seed, it gives each fact its own random stream. */
 export function hashOf(text: string): number {
   let hash = 0x811c9dc5;
   for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193);

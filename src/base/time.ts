@@ -1,4 +1,4 @@
-// Clocks. Wall time is for people and records; durations come from the monotonic clock, which clock changes do not affect.
+// Clocks. Wall time is for people and records. Durations come from the monotonic clock, which changes of the system time do not affect.
 import { setImmediate } from "node:timers/promises";
 
 export interface Clock {
@@ -25,7 +25,10 @@ export const sleep = (ms: number, signal?: AbortSignal): Promise<void> =>
     signal?.addEventListener("abort", done);
   });
 
-/** For long work on the main thread: await the returned function between steps; every `everyMs` it yields to other work. */
+/**
+ * Lets long work on the main thread give way to other work. Await the returned function between steps: it yields to the event loop if
+ * `everyMs` have passed since it last did.
+ */
 export function givingWay(everyMs = 20): () => Promise<void> {
   let last = performance.now();
   return async () => {

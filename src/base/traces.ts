@@ -1,26 +1,29 @@
-// Traces: spans of requests and long work for an OpenTelemetry collector. Without one nothing is recorded and no library is loaded.
-// Attributes are names, numbers and ids; no text of a document, a question or an answer is among them.
+// Traces: spans of requests and long work for an OpenTelemetry collector. Without a collector, nothing is recorded and no OpenTelemetry
+// library is loaded. Attributes are names, numbers and ids, and never the text of a document, a question or an answer.
 
 export type Attributes = Record<string, string | number | boolean>;
 
 /** A span that is open. */
 export interface Span {
-  /** Runs `work` so that spans within it become this one's children. */
+  /** Runs `work` so that spans begun within it become children of this span. */
   run<T>(work: () => T): T;
-  /** Adds a child of known times, as performance.now() gives them. */
+  /** Adds a child that has already ended. Its times are values of performance.now(). */
   record(name: string, beganMs: number, endedMs: number, attributes?: Attributes): void;
   /** `name` replaces the name that was given at the start; `error` says why the work failed. */
   end(told?: { name?: string; attributes?: Attributes; error?: string }): void;
 }
 
 export interface Traces {
-  /** Begins a span: of a trace that a client has begun, where `traceparent` names one, or within the current span. */
+  /**
+   * Begins a span. If `traceparent` names a client's trace, the span continues that trace. Otherwise it is a child of the current span,
+   * or begins a new trace if there is no current span.
+   */
   begin(name: string, told?: { kind?: "server" | "internal"; traceparent?: string; attributes?: Attributes }): Span;
-  /** Adds a child to the current span, as Span.record does. */
+  /** The current span, to which `record` adds children. Without a current span, `record` does nothing. */
   current(): Pick<Span, "record">;
-  /** Headers by which another server takes up the current trace (W3C Trace Context); none outside of a trace. */
+  /** Headers with which another server can continue the current trace (W3C Trace Context). Empty outside a trace. */
   headers(): Record<string, string>;
-  /** Sends what is left; never longer than a moment. */
+  /** Sends the remaining spans, for two seconds at most. */
   close(): Promise<void>;
 }
 

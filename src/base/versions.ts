@@ -12,7 +12,10 @@ export async function versionsInstalled(): Promise<{ version: string; engine: st
   return { version: await read("package.json"), engine: `node-llama-cpp ${engine}` };
 }
 
-/** Identifies the exact build by its hash: a run resumes bit for bit only with the same build. */
+/**
+ * Identifies the trainer's exact build by its hash, because a run resumes bit for bit only with the same build. Throws
+ * trainer_missing.
+ */
 export async function trainerVersion(path: string): Promise<string> {
   try {
     return (await sha256OfFile(path)).slice(0, 16);

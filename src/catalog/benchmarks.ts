@@ -10,7 +10,7 @@ export interface RubricPoint {
   level: "essential" | "important" | "optional";
 }
 
-/** `start`, `end`: characters of the document's clean text; null where only the words are known. */
+/** `start` and `end` are offsets in the document's clean text, in UTF-16 units; null if only the quoted words are known. */
 export interface Citation {
   document: string;
   page: number | null;
@@ -25,7 +25,7 @@ export interface Item {
   response: string;
   aliases: string[];
   type: ItemType;
-  /** In the order they are shown in; the response is one of them. Empty unless the type is choice. */
+  /** The choices in the order in which they are shown. The response is one of them. Empty unless the type is choice. */
   choices: string[];
   rubric: RubricPoint[];
   citations: Citation[];
@@ -39,12 +39,12 @@ export interface Benchmark {
   id: string;
   name: string;
   sha256: string;
-  /** Items in all splits. */
+  /** Number of items in all splits. */
   samples: number;
 }
 
 export interface BenchmarkCatalog {
-  /** Null if there is no benchmark of that id or it belongs to another user. */
+  /** Null if no benchmark has that id or it belongs to another user. */
   owned(ownerId: string, benchmarkId: string): Benchmark | null;
   /** All items, in order. The caller has already checked the owner. */
   items(benchmarkId: string): Item[];

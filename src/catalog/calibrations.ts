@@ -1,5 +1,5 @@
-// Parsed calibrations, each read from its row once per version. A calibration is up
-// to a megabyte of JSON, because it holds the drift exemplars and the words of the passages, and every request needs it.
+// Reads and parses calibrations, and keeps the most recently used ones. Every request needs its model's calibration, which is up to a
+// megabyte of JSON because it holds the drift exemplars and the words of the passages.
 import { type Calibration, readCalibration, type StoredCalibration } from "../confidence/calibration.ts";
 import type { AlignedRow, ModelReads } from "./store.ts";
 
@@ -20,7 +20,7 @@ export function createCalibrations({ calibration }: Pick<ModelReads, "calibratio
             version,
             calibration: readCalibration(JSON.parse(calibration.get(id)!.calibration_json) as StoredCalibration),
           };
-    // Move it to the end: the map is in the order of last use.
+    // Moves the entry to the end, because the map is kept in order of last use.
     kept.delete(id);
     kept.set(id, entry);
     if (kept.size > mostKept) kept.delete(kept.keys().next().value!);

@@ -1,12 +1,12 @@
-// Which documents an owner has.
+// Looks up which documents an owner has.
 import { Failure } from "../base/errors.ts";
 import type { Store } from "../store/open.ts";
 import { prepareDocumentReads } from "./store.ts";
 
 export interface DocumentCatalog {
-  /** Whether the document is the owner's and not deleted. */
+  /** Whether the document exists and belongs to the owner. */
   has(ownerId: string, id: string): boolean;
-  /** Throws not_found unless every one is the owner's. */
+  /** Throws not_found unless all documents exist and belong to the owner. */
   check(ownerId: string, ids: readonly string[]): void;
 }
 

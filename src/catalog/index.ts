@@ -1,6 +1,6 @@
-// What there is: documents, benchmarks, models and runs, by owner and id. Every room may import the catalog, so a room needs no
-// door to another one in order to look something up. It reads rows and never changes them; whoever changes things is a room, and
-// hands its acts over in main.ts. The contents of documents stay with their room, which holds files while they are read.
+// Looks up documents, benchmarks, models and runs by owner and id. Every room may import the catalog, so that no room needs another room
+// just to look something up. The catalog reads rows and never changes them. Only rooms change them, and main.ts passes a room's functions
+// to other rooms. The contents of documents stay with the documents room, which holds files while they are read.
 import type { Log } from "../base/log.ts";
 import type { Store } from "../store/open.ts";
 import { type BenchmarkCatalog, catalogBenchmarks } from "./benchmarks.ts";

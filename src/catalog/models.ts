@@ -1,11 +1,13 @@
-// Models: bases, which belong to the appliance, and aligned ones, which belong to the user who aligned them. A name in a request
-// stands for the model that answers it:
+// Finds models: base models, which belong to the appliance, and aligned models, which belong to the user who aligned them. A name in a
+// request stands for the model that answers the request:
 //
 //   model_<id>           a base model, or an aligned model of the caller
 //   alignment-<id>       the caller's aligned model, by the alignment that made it (alignment_<id>)
-//   any other name       the base model of exactly that name, unless several have it; else the model promoted to the caller's
-//                        channel of that name, unless channels over several bases have it; else the caller's aligned model of
-//                        that name (the name of its alignment): the only one, or the only one that is deployed
+//   any other name       the first that exists of:
+//                        the base model of exactly that name, if it is the only one;
+//                        the model promoted to the caller's channel of that name, if only one base model has such a channel;
+//                        the caller's aligned model of that name (the name of its alignment), if it is the only one or the only
+//                        one that is deployed
 import { Failure, invalid } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import type { Calibration } from "../confidence/calibration.ts";
@@ -28,11 +30,11 @@ export interface ResolvedModel {
   /** Null for a base model. */
   adapterSha256: string | null;
   /**
-   * Loads the texts in which the sources of its answers are looked up; null for a base model, and for a model made
-   * before these were stored.
+   * Loads the data in which the sources of the model's answers are looked up. Null for a base model, and for a model that was made before
+   * such data were stored.
    */
   sources: (() => Promise<SourceSpace | null>) | null;
-  /** Whether it serves requests now; always true for a base. */
+  /** Whether the model serves requests now. Always true for a base model. */
   isDeployed: boolean;
 }
 
@@ -40,7 +42,7 @@ export interface ServableModel {
   modelId: string;
   name: string;
   kind: ModelKind;
-  /** Null for a base. */
+  /** Null for a base model. */
   owner: string | null;
   createdAt: string;
 }
@@ -53,35 +55,38 @@ export interface Described {
 }
 
 export interface ModelCatalog {
-  /** The model that answers a request. Throws not_found, or not_deployed for an aligned model that is not deployed. */
+  /** Finds the model that answers a request. Throws not_found, or not_deployed for an aligned model that is not deployed. */
   resolve(caller: Caller, name: string): ResolvedModel;
   /** Finds a model, deployed or not. Throws not_found. */
   find(ownerId: string, name: string): ResolvedModel;
-  /** A model's name and kind, and whether it serves now; null if there is none of that name. */
+  /**
+   * Describes the owner's aligned model of an id or alias, or the base model of an id or name. Null if there is none. Names of channels
+   * and of alignments are not looked up.
+   */
   describe(ownerId: string, name: string): Described | null;
-  /** The owner's aligned model; null if there is none of that id or alias. */
+  /** Finds the owner's aligned model by its id or alias. Null if there is none. */
   aligned(ownerId: string, name: string): AlignedRow | null;
-  /** Finds a base by id, or by its name if only one base has that name. */
+  /** Finds a base model by its id, or by its name if only one base model has that name. Null if there is none. */
   base(name: string): BaseRow | null;
   /** Newest first. */
   bases(limit?: number, offset?: number): BaseRow[];
   /**
-   * The id of the only base of the first kind that has any. Throws validation naming `model` if there are none or
-   * several.
+   * Takes the first kind that any base model has, and returns the id of the only base model of that kind. Throws validation, for the field
+   * `model`, if the kind has several base models or no kind has any.
    */
   onlyBase(kinds: readonly ModelKind[]): string;
   /** The installed sentence encoder with this hash; null if there is none. */
   encoderOf(sha256: string): ModelRef | null;
-  /** The encoder that measures how far a question is from the documents: the smallest of all sentence encoders. */
+  /** The smallest installed sentence encoder, which measures how far a question is from the documents. Null if there is none. */
   encoder(): { sha256: string; path: string } | null;
-  /** What can answer requests now: every base, and the caller's deployed models. */
+  /** The models that can answer requests now: all base models, and the caller's deployed models. */
   servable(caller: Caller): ServableModel[];
   calibrationOf: CalibrationOf;
 }
 
 const aliasMark = "alignment-";
 
-/** The SQL parameters of a look-up by name. */
+/** The SQL parameters of a look-up by name. `alignmentId` is set if the name is an alias `alignment-<id>`. */
 export function asked(ownerId: string, name: string): { ownerId: string; name: string; alignmentId: string | null } {
   const alias = name.startsWith(aliasMark) ? name.slice(aliasMark.length) : null;
   const alignmentId = alias === null || alias.startsWith("alignment_") ? alias : `alignment_${alias}`;
@@ -96,7 +101,7 @@ export const refOf = (row: AlignedRow): ModelRef => ({
   adapter: { id: row.id, path: row.adapter_path },
 });
 
-/** Number of models that a message names at most. */
+/** Maximum number of models that an error message names. */
 const mostNamed = 10;
 
 export function catalogModels(store: Store, log: Log): ModelCatalog {
@@ -177,7 +182,7 @@ function onlyBase(bases: readonly BaseRow[], kinds: readonly ModelKind[]): strin
   throw invalid(["body", "model"], "field required: no base model is installed", "missing");
 }
 
-/** Ids with their names; of a long list, the first `mostNamed`. */
+/** Lists ids with their names: the first `mostNamed`, and the number of the others. */
 function namesOf(bases: readonly BaseRow[]): string {
   const shown = bases.slice(0, mostNamed).map(({ id, name }) => `${id} (${name})`);
   return [...shown, ...(bases.length > mostNamed ? [`${bases.length - mostNamed} more`] : [])].join(", ");

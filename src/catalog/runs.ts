@@ -1,23 +1,22 @@
-// Work of alignments, evaluations and the making of benchmarks, as far as others need to know of it: what it holds and what it
-// still needs.
+// Looks up what the work of alignments, evaluations and benchmark creation holds and still needs.
 import type { DocumentSnapshot } from "../contract/documents.ts";
 import type { Store } from "../store/open.ts";
 import { type HolderRow, prepareRunReads } from "./store.ts";
 
 export interface RunCatalog {
-  /** Whether an alignment of the owner is under way. */
+  /** Whether an alignment job of the owner is unfinished. */
   isAligning(ownerId: string): boolean;
-  /** Alignments of the owner, auto-aligns among them, that hold a snapshot of the document; newest first. */
+  /** The owner's alignments, including auto-aligns, that hold a snapshot of the document; newest first. */
   holding(ownerId: string, documentId: string): HolderRow[];
-  /** As holding, by project: a document that a project and its auto-aligns hold is listed once, under the project's id. */
+  /** As `holding`, but with one entry per project: a project and its auto-aligns are listed once, under the project's id. */
   snapshotsOf(ownerId: string, documentId: string): DocumentSnapshot[];
-  /** Ids of alignments under way that are measured by a benchmark. */
+  /** Ids of unfinished alignments that are measured on a benchmark. For an auto-align, this is the id of its project. */
   alignmentsOn(benchmarkId: string): string[];
-  /** Evaluations on a benchmark: those still to be done, and those that have ended. */
+  /** Ids of the evaluations on a benchmark: `live` are unfinished. */
   evaluationsOn(benchmarkId: string): { live: string[]; ended: string[] };
   /**
-   * Ids of unfinished work that needs a model: evaluations, benchmarks being made, and alignments that ask it as teacher, judge
-   * or preference model.
+   * Ids of unfinished work that needs a model: evaluations, benchmarks that are being created, and alignments that use the model as
+   * teacher, judge or preference model.
    */
   needing(modelId: string): string[];
 }

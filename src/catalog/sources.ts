@@ -1,12 +1,12 @@
-// The texts in which the sources of a model's answers are looked up. Each file, about a megabyte of JSON that every
-// answer needs, is read once and kept while its model is in use. A file is named by its hash and never changes.
+// Reads the files in which the sources of a model's answers are looked up. Every answer needs its model's file, which is about a megabyte
+// of JSON, so the most recently used files are kept. A file is named by its hash and never changes.
 import { readFile } from "node:fs/promises";
 import type { Log } from "../base/log.ts";
 import { type SourceReference, type SourceSpace, sourceSpace } from "../confidence/sources.ts";
 
 /**
- * Never rejects: an answer is useful without its sources too. Null if the file cannot be read; the next call tries
- * again.
+ * Reads the file at `path`. Never rejects, because an answer is useful even without its sources. Null if the file cannot be read; the
+ * next call tries again.
  */
 export type SourcesOf = (path: string) => Promise<SourceSpace | null>;
 
@@ -26,7 +26,7 @@ export function createSources(log: Log): SourcesOf {
   }
   return (path) => {
     const found = kept.get(path) ?? read(path);
-    // Move it to the end: the map is in the order of last use.
+    // Moves the entry to the end, because the map is kept in order of last use.
     kept.delete(path);
     kept.set(path, found);
     if (kept.size > mostKept) kept.delete(kept.keys().next().value!);

@@ -1,5 +1,5 @@
-// All SQL of the catalog. It only selects, and a user's rows only with their owner: another user's row is not found, like one
-// that does not exist.
+// All SQL of the catalog. It only selects. A look-up for a user matches the owner, so another user's row is not found, as if it did not
+// exist. The other queries read base models, or take ids that the caller has already looked up.
 import type { itemTypes } from "../contract/benchmarks.ts";
 import type { ModelKind } from "../engine/generator.ts";
 import { isLive } from "../jobs/states.ts";
@@ -10,7 +10,7 @@ export type DeploymentStatus = "UNDEPLOYED" | "DEPLOYING" | "DEPLOYED" | "UNDEPL
 export interface BaseRow {
   id: string;
   name: string;
-  /** Use of the model. */
+  /** What the model is for. */
   kind: ModelKind;
   architecture: string;
   context_length: number;
@@ -23,7 +23,7 @@ export interface BaseRow {
   license: string | null;
   sha256: string;
   path: string;
-  /** Native loads that began and never ended. */
+  /** Number of native loads that began and have not ended. A load that crashed the appliance never ends. */
   loads_begun: number;
   created_at: string;
 }
@@ -31,9 +31,9 @@ export interface BaseRow {
 export interface AlignedRow {
   id: string;
   owner_id: string;
-  /** Id of what made it: an alignment, or an auto-align of one. */
+  /** Id of the alignment or auto-align that made the model. */
   alignment_id: string;
-  /** The alignment that the auto-align belongs to, or alignment_id itself. It may have been deleted. */
+  /** Id of the alignment that the auto-align belongs to; alignment_id itself if it is not an auto-align. It may have been deleted. */
   project_id: string;
   base_model_id: string;
   base_model_name: string;
@@ -50,8 +50,8 @@ export interface AlignedRow {
 }
 
 /**
- * What a request may run: a base model, an aligned model of the caller, or what is promoted to the caller's channel of
- * that name. The adapter's columns are null for a base.
+ * The model that a name in a request stands for: a base model, an aligned model of the caller, or the model promoted to the caller's
+ * channel of that name. The adapter's columns are null for a base model.
  */
 export interface TargetRow {
   id: string;
@@ -79,7 +79,7 @@ export interface BenchmarkRow {
   version: number;
   previous_id: string | null;
   struck_json: string | null;
-  /** The draft that it was made from; null if it was uploaded. */
+  /** Id of the draft that the benchmark was made from; null if the benchmark was uploaded. */
   draft_id: string | null;
   created_seq: number;
   created_at: string;
@@ -101,7 +101,7 @@ export interface ItemRow {
   tolerance: number | null;
 }
 
-/** An alignment that holds a document. For an auto-align, project_id is its project. */
+/** An alignment that holds a snapshot of a document. For an auto-align, project_id is the id of its project. */
 export interface HolderRow {
   id: string;
   project_id: string;
@@ -126,16 +126,16 @@ export const prepareBenchmarkReads = (store: Store) => ({
   ),
 });
 
-/** Aligned models with their bases; to be followed by WHERE. */
+/** Selects aligned models with their base models. A WHERE clause must follow. */
 export const alignedModels = `SELECT m.id, m.owner_id, m.alignment_id, m.base_model_id, m.name, m.adapter_path, m.adapter_sha256,
   m.calibration_version, m.deployment_status, m.error, m.created_at,
   b.name AS base_model_name, b.path AS base_path, b.sha256 AS base_sha256, coalesce(a.auto_align_of, a.id) AS project_id
   FROM aligned_model AS m JOIN base_model AS b ON b.id = m.base_model_id JOIN alignment AS a ON a.id = m.alignment_id`;
 
-/** A name that several bases share matches none of them. */
+/** Condition on a base model's name. A name that several base models share matches none of them. */
 const isNamed = "name = :name AND (SELECT count(*) FROM base_model AS other WHERE other.name = :name) = 1";
 
-/** The caller's only model of a name, or the only deployed one; null if there is none or several. */
+/** Selects the id of the caller's only aligned model of a name, or of the only deployed one; null if neither exists. */
 const calledSo = `SELECT CASE 1 WHEN count(*) THEN max(id)
   WHEN sum(deployment_status = 'DEPLOYED') THEN max(CASE deployment_status WHEN 'DEPLOYED' THEN id END) END
   FROM aligned_model WHERE owner_id = :ownerId AND name = :name`;
@@ -188,7 +188,7 @@ export const alignmentWithJob = `alignment AS a JOIN job AS j ON j.subject_id = 
 /** Condition on an alignment: its owner has not deleted it. */
 export const isThere = "a.deleted_at IS NULL";
 
-/** Still needs its inputs. A paused auto-align does, because it may be resumed. */
+/** Condition on an alignment: it still needs its inputs. A paused auto-align needs them, because it may be resumed. */
 const isUnderWay = `(${isLive} OR EXISTS(SELECT 1 FROM auto_align AS x WHERE x.id = a.id AND x.ended_at IS NULL))`;
 
 const namesModel = (column: string, at = ""): string =>
@@ -206,28 +206,28 @@ export const prepareRunReads = (store: Store) => ({
   isAligning: store.prepare<[string], { any: number }>(
     `SELECT EXISTS(SELECT 1 FROM ${alignmentWithJob} WHERE a.owner_id = ? AND ${isThere} AND ${isLive}) AS any`,
   ),
-  /** Alignments under way with a benchmark. */
+  /** Unfinished alignments that are measured on a benchmark. */
   alignmentsOn: store.prepare<[string], { id: string }>(
     `SELECT coalesce(a.auto_align_of, a.id) AS id FROM ${alignmentWithJob}
      WHERE a.benchmark_id = ? AND ${isUnderWay} ORDER BY a.created_seq`,
   ),
-  /** Alignments under way with a model of this appliance as teacher, judge or preference model. */
+  /** Unfinished alignments that use a model of this appliance as teacher, judge or preference model. */
   alignmentsAsking: store.prepare<{ modelId: string }, { id: string }>(
     `SELECT coalesce(a.auto_align_of, a.id) AS id FROM ${alignmentWithJob}
      WHERE (${isLive} AND ${namesModel("a.teacher_json")})
      OR (${isUnderWay} AND (${namesModel("a.reward_models_json", ".judge")}
        OR json_extract(a.reward_models_json, '$.preferenceModel') = :modelId)) ORDER BY a.created_seq`,
   ),
-  /** Evaluations on a benchmark, and whether each is still to be done. */
+  /** Evaluations on a benchmark, and whether each is unfinished. */
   evaluationsOn: store.prepare<[string], { id: string; is_live: 0 | 1 }>(
     `SELECT e.id, ${isLive} AS is_live FROM ${evaluationWithJob} WHERE e.benchmark_id = ? ORDER BY e.created_seq`,
   ),
-  /** Evaluations still to be done that need a model, to answer or to judge. */
+  /** Unfinished evaluations that need a model to answer or to judge. */
   evaluationsAsking: store.prepare<{ modelId: string }, { id: string }>(
     `SELECT e.id FROM ${evaluationWithJob} WHERE ${isLive}
      AND (e.model_id = :modelId OR json_extract(e.settings_json, '$.judge.model_id') = :modelId) ORDER BY e.created_seq`,
   ),
-  /** Benchmarks being made that use a model of this appliance, to check or to write. */
+  /** Benchmarks that are being created with a model of this appliance, which checks or writes the questions. */
   benchmarksAsking: store.prepare<{ modelId: string }, { id: string }>(
     `SELECT d.id FROM benchmark_draft AS d JOIN job AS j ON j.subject_id = d.id AND j.kind = 'generate'
      WHERE ${isLive} AND (json_extract(settings_json, '$.model_id') = :modelId

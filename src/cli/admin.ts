@@ -1,4 +1,4 @@
-// Verbs of the admin socket, for commands that work with a running appliance and without one.
+// Performs verbs of the admin socket, for commands that work with or without a running appliance.
 import { type Config, places } from "../base/config.ts";
 import { Failure } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
@@ -7,8 +7,9 @@ import { askAdmin } from "../http/admin.ts";
 import { createHouse } from "../main.ts";
 
 /**
- * Performs a verb: in the running appliance through its socket, or else in a House of this process that never listens. Waits
- * for an appliance that holds the data folder but cannot be reached yet.
+ * Performs a verb in the running appliance, through its socket. If none runs, performs the verb in this process, in a House
+ * that never listens. If an appliance holds the data folder but cannot be reached yet, retries for about three seconds, then
+ * throws data_locked.
  */
 export async function callAdmin(config: Config, log: Log, verb: string, args: unknown = {}): Promise<unknown> {
   for (let tries = 1; ; tries++) {

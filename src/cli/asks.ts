@@ -1,4 +1,4 @@
-// Verbs that call the appliance's API, as any client does.
+// Helpers for the verbs that call the appliance's API, which they call as any other client would.
 import type { Command } from "commander";
 import { Failure, type FailureCode } from "../base/errors.ts";
 import type { Client } from "./client.ts";
@@ -20,8 +20,8 @@ export const asks = <O extends object, Words extends unknown[] = string[]>(
   });
 
 /**
- * Turns a refusal by the API into the appliance's own failure, with its message, hint and exit status. Other errors
- * stay as they are.
+ * Turns a refusal by the API into the appliance's own failure, with its message, hint and exit status. Returns other
+ * errors unchanged, and refusals with an unknown code too.
  */
 export function asSaid(error: unknown): unknown {
   if (!(error instanceof Failure) || error.code !== "api_refused") return error;
@@ -30,8 +30,8 @@ export function asSaid(error: unknown): unknown {
 }
 
 /**
- * Watches work of the appliance. Ctrl-C ends the watching but not the work; `again` is the command that watches it
- * again.
+ * Runs `work`, which watches a task of the appliance and shows its progress. Ctrl-C ends the watching but not the task: it
+ * throws interrupted, and the message names `again`, the command that watches the task again.
  */
 export async function watched<T>(
   again: string,

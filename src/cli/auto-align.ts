@@ -1,4 +1,4 @@
-// plumbline auto-align: aligns to a target score instead of by a recipe, through the API.
+// plumbline auto-align: improves an alignment until it reaches a target score, through the API.
 import { readFile } from "node:fs/promises";
 import type { Command } from "commander";
 import { Failure } from "../base/errors.ts";
@@ -51,7 +51,7 @@ export function register(program: Command): void {
     const config = options.config === undefined ? undefined : await readConfiguration(options.config);
     const accepted = await client.api["alignments.auto_align"]({
       params: { alignment_id: alignmentId },
-      // Sent as it was written, because parsing and serialising it again would change its numbers.
+      // The configuration is sent as written, because parsing and serialising it again could change its numbers.
       ...(config === undefined ? { body } : { json: withField(body, "config", config) }),
     });
     const text = `${accepted.auto_align_id} is ${accepted.status}: ${accepted.message}`;
@@ -126,7 +126,7 @@ async function readConfiguration(path: string): Promise<string> {
   return text.trim();
 }
 
-/** JSON of `body` with one more field; `body` must have others. */
+/** Serialises `body` with one more field, `name`, whose value is `json`. `body` must not be empty. */
 const withField = (body: object, name: string, json: string): string =>
   `${JSON.stringify(body).slice(0, -1)},${JSON.stringify(name)}:${json}}`;
 

@@ -50,7 +50,10 @@ time: the previous backup is kept until the new one is complete.`,
   });
 }
 
-/** Whether a backup is a single file, told by its name because nothing may be there yet. Throws usage. */
+/**
+ * Whether the backup is a single file. Its name decides, because the path may not exist yet. Throws usage if the path is a
+ * file whose name does not end in .tar.
+ */
 async function isArchive(path: string): Promise<boolean> {
   const found = await stat(path).catch(() => null);
   if (found?.isDirectory()) return false;

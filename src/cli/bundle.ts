@@ -1,4 +1,4 @@
-// plumbline bundle: takes a release and models to machines without a network, in one signed file.
+// plumbline bundle: packs a release and models into one signed file for machines without a network, and applies such files.
 import { join, resolve } from "node:path";
 import type { Command } from "commander";
 import { installation, ownExecutable } from "../base/config.ts";

@@ -1,4 +1,4 @@
-// plumbline chat: talks to a model through the API, and shows how sure it was.
+// plumbline chat: talks to a model through the API, and shows how sure the model was.
 import { createInterface } from "node:readline/promises";
 import { text as readAll } from "node:stream/consumers";
 import type { Command } from "commander";
@@ -76,7 +76,7 @@ function end(told: Said): void {
   note(confidenceText(told));
 }
 
-/** Talks until Ctrl-D. A question that fails is reported, and left out of the conversation. */
+/** Reads questions and shows answers until Ctrl-D. A question that fails is reported, and left out of the conversation. */
 async function talk(client: Client, settings: object, messages: Message[]): Promise<void> {
   const terminal = createInterface({ input: process.stdin, output: process.stdout });
   let abort: AbortController | null = null;

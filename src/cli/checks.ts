@@ -1,5 +1,5 @@
-// Checks of what plumbline needs of a machine: each says what was found, whether it is enough, and what to do if it is
-// not.
+// Checks that a machine has what plumbline needs. Each check reports what was found, whether it is enough, and what to do
+// if it is not.
 import { access, constants, open, stat } from "node:fs/promises";
 import { createServer } from "node:net";
 import { freemem, totalmem } from "node:os";
@@ -70,7 +70,7 @@ function checkGlibc(): Check {
   return verdict("glibc", ok, version || "none", hint);
 }
 
-/** `noGpu`: why the trainer cannot use a GPU; null if it can, or if it does not answer. */
+/** Checks that the trainer starts. `noGpu` is why it cannot use a GPU; null if it can, or if the trainer does not answer. */
 async function checkTrainer(config: Config): Promise<{ check: Check; noGpu: string | null }> {
   const { startTrainer } = await import("../engine/train/trainer-process.ts");
   const hint = `${ownRepair}.`;
@@ -96,7 +96,7 @@ async function checkTrainer(config: Config): Promise<{ check: Check; noGpu: stri
   }
 }
 
-/** Checks by loading it: a file that was built for another system may exist as well. */
+/** Checks the decode thread by loading it, because a file that exists may have been built for another system. */
 export async function checkDecodeThread(at?: string): Promise<Check> {
   const { decodeThreadHint, decodeThreadPath, tryDecodeThread } = await import("../engine/serve/decode-thread.ts");
   const path = at ?? decodeThreadPath;
@@ -164,7 +164,7 @@ async function checkPermissions(config: Config): Promise<Check> {
   return verdict("permissions", open.length === 0, `${found}${others}`, hint);
 }
 
-/** Files that serve clears at its start; until then they take disk space. */
+/** Looks for files that only waste disk space, and that `plumbline serve` removes when it starts. */
 async function checkLeftovers(config: Config): Promise<Check> {
   const hint = "They take up space until the next start; plumbline doctor --fix removes them.";
   if ((await nearestFolder(config.data)) !== config.data) return verdict("leftovers", true, "none", hint, false);
@@ -174,7 +174,7 @@ async function checkLeftovers(config: Config): Promise<Check> {
   return verdict("leftovers", found.length === 0, found.length === 0 ? "none" : found.join(", "), hint, false);
 }
 
-/** What a data folder must have besides its content. */
+/** Checks that the data folder has all the folders and database indexes that it must have besides its content. */
 async function checkParts(config: Config): Promise<Check> {
   const hint =
     "Stop plumbline and run plumbline doctor --fix, which creates them. The content of a folder can only be restored from a backup.";
@@ -203,7 +203,7 @@ async function checkPort(config: Config): Promise<Check> {
   return verdict("port", false, problem === "EADDRINUSE" ? `${address} is in use` : `${address}: ${problem}`, hint);
 }
 
-/** The error code from trying to listen; null if it works. */
+/** Tries to listen, and returns the error code; null if it works. */
 const listenOnce = (host: string, port: number): Promise<string | null> =>
   new Promise((resolve) => {
     const server = createServer();

@@ -8,7 +8,7 @@ import type { RunEvent } from "../contract/run-folder.ts";
 export interface ClientFile {
   name: string;
   mediaType: string;
-  /** A blob of a file on disk is read as it is sent. */
+  /** A Blob that refers to a file on disk is read while it is sent. */
   content: string | Uint8Array<ArrayBuffer> | Blob;
 }
 
@@ -20,7 +20,7 @@ export interface CallInput {
   /** A body that is already serialised as JSON. */
   json?: string;
   files?: ClientFile[];
-  /** For a day, a repeated request with the same key gets the first response and makes nothing new. */
+  /** For a day, a repeated request with the same key gets the first response and creates nothing new. */
   idempotencyKey?: string;
   signal?: AbortSignal;
 }
@@ -38,16 +38,16 @@ export interface Client {
   address: string;
   /** One function per endpoint, under its name in the contract. */
   api: { [K in Name]: (input?: CallInput) => Promise<Replies[K]> };
-  /** The response body as it is, for endpoints that respond with a text or a file. */
+  /** Returns the response body unchanged, for endpoints that respond with a text or a file. */
   text(name: Name, input?: CallInput): Promise<string>;
-  /** The events of a streamed response. It cannot be resumed; a caller that loses it asks again. */
+  /** Yields the data of each event of a streamed response. A broken stream cannot be resumed; send the request again. */
   stream(name: Name, input?: CallInput): AsyncIterable<string>;
-  /** Events from beginning to end; a stream that breaks is resumed where it broke. */
+  /** Yields all events from the beginning to the end. A stream that breaks is resumed after the last event received. */
   events(name: Name, input?: CallInput): AsyncIterable<ClientEvent>;
   alignmentEvents(alignmentId: string, signal?: AbortSignal): AsyncIterable<RunEvent>;
 }
 
-/** Failures in a row that are retried before the appliance is given up. */
+/** Number of consecutive failures that are retried before giving up. */
 const mostBreaks = 10;
 const breakMs = 500;
 
@@ -148,7 +148,7 @@ function bodyOf(input: CallInput): string | FormData | undefined {
   return input.body === undefined ? input.json : JSON.stringify(input.body);
 }
 
-/** Parses an event. Once a stream has begun, a failure can only come as an event: throws it as api_refused. */
+/** Parses an event. Throws api_refused if the event reports a failure, as failures do once a stream has begun. */
 export function eventOf<T extends object>(data: string): T {
   const value = JSON.parse(data) as T | { error: { message: string } };
   if ("error" in value) throw new Failure("api_refused", `The event stream ended: ${value.error.message}`);
@@ -179,14 +179,14 @@ async function refusal(request: string, response: Response): Promise<Failure> {
     said = Array.isArray(detail) ? detail.map(fieldText).join("; ") : String(detail);
     code = error?.code ?? "";
   } catch {
-    // Not the appliance's JSON: report the text itself.
+    // The response is not the appliance's JSON, so its text is reported.
   }
   return new Failure("api_refused", `${request} returned ${response.status}: ${said}`, {
     context: { status: response.status, said, code: Object.hasOwn(failures, code) ? code : null },
   });
 }
 
-/** The events of a text/event-stream; lines that start with a colon are comments. */
+/** Yields the events of a text/event-stream. Skips comments (lines that start with a colon) and events without data. */
 export async function* eventsOf(response: Response): AsyncGenerator<ClientEvent> {
   const decoder = new TextDecoder();
   let buffer = "";

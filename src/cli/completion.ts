@@ -1,4 +1,4 @@
-// plumbline completion: scripts by which shells complete the command line, made from the definitions of the verbs.
+// plumbline completion: prints scripts with which shells complete the command line, made from the definitions of the verbs.
 import { Argument, type Command } from "commander";
 import { type Grammar, renderers, type Shell, type Taker } from "./completion/scripts.ts";
 import { answers } from "./output.ts";
@@ -23,7 +23,7 @@ fish:  plumbline completion fish > ~/.config/fish/completions/plumbline.fish`,
   });
 }
 
-/** Every command, with the words that lead to it. `hidden`: also those that --help does not list. */
+/** Returns every command, with the words that lead to it. `hidden` adds the commands that --help does not list. */
 export function grammarOf(program: Command, { hidden = false } = {}): Grammar {
   const found: Grammar = [];
   const walk = (command: Command, path: string[]): void => {
@@ -45,5 +45,5 @@ export function grammarOf(program: Command, { hidden = false } = {}): Grammar {
   return found;
 }
 
-/** Paths are completed as files; ids and texts cannot be guessed. */
+/** Decides from an argument's name what it takes. Only paths are completed, as files; ids and texts cannot be guessed. */
 const takenBy = (name: string): Taker => (/path|file|folder|dir|backup/i.test(name) ? "file" : "text");

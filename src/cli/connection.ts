@@ -1,4 +1,4 @@
-// Where the command line finds the appliance, and the key that it uses.
+// Finds the address of the appliance and the key that the command line uses.
 import { readFile, stat } from "node:fs/promises";
 import { homedir } from "node:os";
 import { dirname, join } from "node:path";
@@ -7,10 +7,10 @@ import { Failure } from "../base/errors.ts";
 import { isErrno, makeFolder, writeFileDurably } from "../base/files.ts";
 import { type Client, createClient } from "./client.ts";
 
-/** The file that keeps a user's key, so that it appears on no command line and in no shell history. */
+/** The file that keeps a user's key, so that the key appears on no command line and in no shell history. */
 export const keyFile = (): string => join(homedir(), ".config/plumbline/key");
 
-/** Throws key_missing, config_invalid. */
+/** Returns a client of the configured appliance, with the user's key. Throws key_missing, config_invalid. */
 export async function connect(config: Config = readConfig()): Promise<Client> {
   const key = config.key === "" ? await readKey(keyFile()) : config.key;
   if (key === null) throw new Failure("key_missing");
@@ -37,8 +37,8 @@ async function readKey(path: string): Promise<string | null> {
 }
 
 /**
- * Throws usage if a key is saved already. Called before a key is made that is to be saved, because it is shown only
- * once.
+ * Throws usage if a key is saved already. Call this before creating a key that is to be saved: a new key is shown only once,
+ * so one that could not be saved would be lost.
  */
 export async function refuseSecondKey(path = keyFile()): Promise<void> {
   if (await stat(path).catch(() => null))

@@ -50,7 +50,7 @@ async function perform(options: Options): Promise<Answer> {
     note(`Starting an appliance in ${folder}`);
     const appliance = await startAppliance(settingsOf(readConfig(), folder), join(folder, "serve.log"));
     ends.push(appliance.stop);
-    // An appliance that ends on its own ends the demo; so does Ctrl-C.
+    // The demo ends if the appliance ends on its own, and on Ctrl-C.
     const gone = new AbortController();
     appliance.ended.catch((error) => gone.abort(error));
     const signal = AbortSignal.any([stop.signal, gone.signal]);
@@ -68,12 +68,12 @@ async function perform(options: Options): Promise<Answer> {
     return { json: report, text, after: () => keepServing(appliance, stop.signal).finally(end) };
   } catch (error) {
     await end();
-    // The hint of demo_failed is to keep the appliance, which is removed otherwise.
+    // demo_failed has the hint to run the demo again with --keep, because otherwise the appliance is removed.
     throw error instanceof Failure && error.code === "work_failed" ? new Failure("demo_failed", error.message) : error;
   }
 }
 
-/** Serves until Ctrl-C, the normal end, or until the appliance ends. */
+/** Keeps the appliance serving until Ctrl-C. Throws serve_failed if the appliance ends on its own. */
 async function keepServing(appliance: Appliance, stop: AbortSignal): Promise<void> {
   note(`Serving at ${appliance.address} until Ctrl-C; key: ${appliance.key}`);
   const stopped = new Promise<void>((resolve) => {

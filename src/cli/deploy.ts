@@ -1,4 +1,4 @@
-// plumbline deploy: takes an aligned model into service, through the API.
+// plumbline deploy: loads an aligned model so that it answers requests, through the API.
 import type { Command } from "commander";
 import { asks, watched } from "./asks.ts";
 import { followDeployment } from "./follow.ts";

@@ -75,7 +75,10 @@ export function register(program: Command): void {
   });
 }
 
-/** The path of a file, or those of all files in and under a folder that are not hidden. Throws usage. */
+/**
+ * Returns the path itself if it is a file; for a folder, the paths of all files in it and its subfolders except hidden ones.
+ * Throws usage if the path does not exist.
+ */
 async function filesAt(path: string): Promise<string[]> {
   const facts = await stat(path).catch((error) => {
     if (isErrno(error, "ENOENT", "ENOTDIR")) throw new Failure("usage", `The file ${path} does not exist`);
@@ -92,7 +95,7 @@ async function filesAt(path: string): Promise<string[]> {
   return found;
 }
 
-/** A file on disk, which is read while it is sent. Throws usage. */
+/** Opens a file, which is read while it is sent. Throws usage. */
 export async function fileToSend(path: string): Promise<ClientFile> {
   try {
     return { name: basename(path), mediaType: "application/octet-stream", content: await openAsBlob(path) };
@@ -115,7 +118,7 @@ async function uploadAll(client: Client, paths: readonly string[], personalData:
         documents.push(...reply.documents);
       } catch (error) {
         const said = asSaid(error);
-        // An error of the appliance or the key would be the same for every file.
+        // Any other error, such as an invalid key, would be the same for every file.
         if (!(said instanceof Failure) || ![413, 415, 422].includes(said.status)) throw said;
         const { code, message, hint } = said;
         failed.push({ path, code, message, hint, exit: exitOf(said) });

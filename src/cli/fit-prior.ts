@@ -1,6 +1,7 @@
-// `plumbline fit-prior`: makes config/confidence/<family>-prior.json. It aligns a base of the family (the starter
-// model, for smollm2) to made-up documents, asks it what they say and what they do not say, and fits the calibrator
-// that is used where a benchmark is too small for one of its own. For developers of plumbline; takes some minutes.
+// `plumbline fit-prior`: makes config/confidence/<family>-prior.json. It aligns a base model of the family (for smollm2,
+// the starter model) to made-up documents, and asks it questions that the documents answer and questions that they do
+// not. On the answers it fits the calibrator that is used if a benchmark is too small for a calibrator of its own. For
+// developers of plumbline; takes some minutes.
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, join, resolve } from "node:path";

@@ -1,5 +1,5 @@
-// Follows the appliance's long work to its end: by its events where it has some, otherwise by polling. A client that
-// comes later, or comes back, sees the same.
+// Follows long work of the appliance to its end, by its events if it has any, otherwise by polling. A client that connects
+// later or reconnects sees the same.
 import { setTimeout as delay } from "node:timers/promises";
 import { Failure } from "../base/errors.ts";
 import type { RunEvent } from "../contract/run-folder.ts";
@@ -16,7 +16,7 @@ function stepOf(phase: string, detail: Detail | null | undefined, otherwise: Omi
   return { phase, done, total, unit, rate, secondsLeft: seconds_left };
 }
 
-/** Polls until `isOver` accepts an answer, and returns it. */
+/** Polls until `isOver` accepts an answer, and returns that answer. Calls `show` with each answer before it. */
 async function until<T>(
   signal: AbortSignal,
   ask: () => Promise<T>,
@@ -39,7 +39,10 @@ const ended = (what: string, status: string, error: string | null | undefined): 
 
 export type AlignmentStatus = Replies["alignments.status"];
 
-/** Follows an alignment to COMPLETED. `onEvent` sees every event once. Throws work_failed, interrupted. */
+/**
+ * Follows an alignment until it is COMPLETED, and returns its status. Calls `onEvent` once with each event of the run. Throws
+ * work_failed, interrupted.
+ */
 export async function followAlignment(
   client: Client,
   alignmentId: string,
@@ -109,7 +112,7 @@ export async function followAutoAlign(
     else {
       const phase = event.phase === null ? event.to.toLowerCase() : `${event.to.toLowerCase()}, ${event.phase}`;
       progress.show({ phase, done: 0, total: null, unit: "steps" });
-      // The pause may have been ended since; then more events follow.
+      // The stream stays open during a pause. If the auto-align has been resumed since, more events follow.
       if (event.to === "PAUSED" && (await isOver())) break;
     }
   }
@@ -120,7 +123,7 @@ export async function followAutoAlign(
 
 const isEnd = (status: string): boolean => !["RECORDED", "PLANNING", "RUNNING"].includes(status);
 
-/** Follows an evaluation to READY. Throws work_failed. */
+/** Follows an evaluation until it is READY, and returns its results. Throws work_failed. */
 export async function followEvaluation(
   client: Client,
   evaluationId: string,
@@ -143,7 +146,7 @@ export async function followEvaluation(
   return client.api["evaluations.results"]({ params, signal });
 }
 
-/** Follows the making of a benchmark to READY. Throws work_failed, interrupted. */
+/** Follows the creation of a benchmark until it is READY. Throws work_failed, interrupted. */
 export async function followBenchmark(
   client: Client,
   benchmarkId: string,

@@ -1,4 +1,4 @@
-// The GPUs of this machine as the driver's own tool reports them.
+// The GPUs of this machine, as the driver's own tool (nvidia-smi) reports them.
 import { isErrno } from "../base/files.ts";
 import { finish, startProcess } from "../base/processes.ts";
 

@@ -1,4 +1,4 @@
-// plumbline key: manages who may call what, and how much. Works with or without a running appliance.
+// plumbline key: manages API keys, which decide who may call what, and how much. Works with or without a running appliance.
 import type { Command } from "commander";
 import { readConfig } from "../base/config.ts";
 import { createLog } from "../base/log.ts";

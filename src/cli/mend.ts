@@ -1,6 +1,6 @@
-// Repairs of a data folder that need no decision: modes that let others read, folders and indexes that are missing, and files that
-// a crash left half written or without use. No data is ever removed.
-// A lock is never stale, because the kernel holds it and releases it with its process.
+// Repairs faults of a data folder that need no decision: modes that let others read it, missing folders and indexes, and
+// half-written or unused files that a crash left. No data is ever removed.
+// A lock is never stale, because the kernel holds it and releases it when its process ends.
 import { chmod, chown, readdir, rm, stat } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { places } from "../base/config.ts";
@@ -29,8 +29,8 @@ const modeOf = (path: string): Promise<number> =>
   );
 
 /**
- * Half-written files and uploads of an appliance that was killed. Those of runs are not included, because runs resume
- * from them.
+ * Returns the files that an appliance left when it was killed: its socket, half-written files and uploads. Files of runs are
+ * not included, because runs resume from them.
  */
 export async function leftoversIn(data: string): Promise<string[]> {
   const at = places(data);
@@ -45,7 +45,7 @@ export async function leftoversIn(data: string): Promise<string[]> {
   };
   const named = [...(await within(data, false)), ...(await within(at.blobs, true)), ...(await within(at.models, true))];
   return [
-    // Without a process that serves nobody answers there.
+    // While no appliance serves, nobody answers at the socket.
     ...named.filter((path) => path === at.adminSocket),
     ...named.filter((path) => isTemporary(path.slice(path.lastIndexOf("/") + 1))),
     ...(await within(at.uploads, false)),
@@ -53,8 +53,8 @@ export async function leftoversIn(data: string): Promise<string[]> {
 }
 
 /**
- * Runs `work` while no appliance serves from the folder. Null if one does, since the files are then its own. Where the
- * folder has a lock, it is held until `work` has ended, so that none can start.
+ * Runs `work` if no appliance serves from the folder; null if one does, because the files are then in use. If the folder has a
+ * lock file, the lock is held until `work` has ended, so that no appliance can start.
  */
 export async function whileNobodyServes<T>(data: string, work: () => Promise<T>): Promise<T | null> {
   // Without a lock file no appliance has ever served from the folder, and a check must not create one.
@@ -68,7 +68,7 @@ export async function whileNobodyServes<T>(data: string, work: () => Promise<T>)
   }
 }
 
-/** Folders and indexes that a data folder lacks; none in one that no appliance has served from. */
+/** Returns the folders and indexes that a data folder lacks. Both lists are empty if the folder has no database yet. */
 export async function lackingIn(data: string): Promise<{ folders: string[]; indexes: string[] }> {
   const { database, blobs, models, runs, uploads } = places(data);
   if (!(await stat(database).catch(() => null))) return { folders: [], indexes: [] };
@@ -93,7 +93,7 @@ export async function mend(data: string): Promise<string[]> {
     const { uid, gid } = await stat(data);
     for (const folder of folders) {
       await makeFolder(folder);
-      // Made by root, it would be closed to the service's user.
+      // A folder that root creates would be closed to the service's user.
       await chown(folder, uid, gid);
     }
     if (indexes.length > 0) makeMissingIndexes(places(data).database);

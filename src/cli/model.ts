@@ -85,7 +85,7 @@ export function register(program: Command): void {
         .choices(exportFormats)
         .makeOptionMandatory(),
     )
-    // f16 rounds eight times finer than bfloat16; values that it cannot hold are refused.
+    // f16 is the default because it rounds eight times finer than bfloat16. Values that it cannot hold are refused.
     .addOption(
       new Option("--weights <type>", "storage type of the weights that the adapter changes, in a merged model")
         .choices(mergedWeightTypes)
@@ -99,7 +99,7 @@ export function register(program: Command): void {
   });
 }
 
-/** An empty list if there are no aligned models yet; other errors are thrown. */
+/** Returns an empty list if the error says that there are no aligned models yet. Throws all other errors again. */
 function noneYet(error: unknown): Replies["models.aligned"] {
   const said = asSaid(error);
   if (said instanceof Failure && ["no_aligned_models", "first_model_under_way"].includes(said.code))

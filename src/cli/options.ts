@@ -1,8 +1,8 @@
-// Options and the reading of their values, shared by all verbs.
+// Defines options that several verbs share, and reads the values of options.
 import { type Command, Option } from "commander";
 import { Failure } from "../base/errors.ts";
 
-/** Reads a whole number. `option` names it in the message. Throws usage. */
+/** Reads a whole number. The message of a failure names the `option`. Throws usage. */
 export function whole(option: string, text: string): number {
   if (!/^\d{1,15}$/.test(text)) throw new Failure("usage", `${option} needs a whole number`);
   return Number(text);
@@ -13,20 +13,20 @@ export function number(option: string, text: string): number {
   return Number(text);
 }
 
-/** The same for an option that may be left out. */
+/** Reads an option that may be left out; undefined if it is. */
 export const optional = <T>(
   read: (option: string, text: string) => T,
   option: string,
   text: string | undefined,
 ): T | undefined => (text === undefined ? undefined : read(option, text));
 
-/** The preset for aligning to the demo's documents. */
+/** The option that chooses the preset for the demo's alignment. */
 export const workflowOption = (): Option =>
   new Option("--workflow <name>", "preset of the alignment")
     .choices(["quick", "standard", "thorough"])
     .default("quick");
 
-/** A number of days from now such as 30d as a time; other text unchanged. */
+/** Converts a number of days, such as 30d, to the time that is this far from now. Returns other text unchanged. */
 export function timeOf(text: string): string {
   const days = /^(\d{1,5})d$/.exec(text)?.[1];
   return days === undefined ? text : new Date(Date.now() + Number(days) * 86_400_000).toISOString();
@@ -44,7 +44,7 @@ export interface Page {
   offset?: string;
 }
 
-/** Adds the options for a list, which the API returns in pages. */
+/** Adds the paging options of a list. */
 export const paged = (command: Command): Command =>
   command
     .option("--limit <n>", "maximum number of rows, up to 100 (default: 10)")
@@ -55,6 +55,6 @@ export const pageOf = ({ limit, offset }: Page): { limit: number | undefined; of
   offset: optional(whole, "--offset", offset),
 });
 
-/** The fields without undefined ones, so that the defaults of the contract apply. */
+/** Leaves out undefined fields, so that the defaults of the contract apply. */
 export const said = (fields: Record<string, unknown>): object =>
   Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));

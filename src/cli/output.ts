@@ -1,4 +1,4 @@
-// How verbs report: the answer on stdout (text, or one JSON object with --json), everything else on stderr.
+// Prints what verbs report: the answer on stdout (text, or one JSON object with --json), everything else on stderr.
 import type { Command } from "commander";
 import { Failure } from "../base/errors.ts";
 import { hiddenEscaped, linesEscaped } from "../base/visible.ts";
@@ -11,9 +11,9 @@ export interface Answer {
   text: string;
   /** Printed in place of `text`, unchanged, if stdout is not a terminal. */
   content?: string;
-  /** Set if the verb worked but its result is bad news; otherwise ok. */
+  /** Exit status for a verb that worked but found something wrong; ok when absent. */
   exit?: Exit;
-  /** Runs after the answer is printed; a demo with --keep goes on serving here. */
+  /** Runs after the answer is printed. A demo with --keep continues to serve here. */
   after?: () => Promise<void>;
 }
 
@@ -46,7 +46,7 @@ export function answers<O extends object, Words extends unknown[] = string[]>(
 export const print = (lines: string): void => void process.stdout.write(`${linesEscaped(lines)}\n`);
 export const note = (lines: string): void => void process.stderr.write(`${linesEscaped(lines)}\n`);
 
-/** One line with message and hint for people; the error object for programs. Sets the exit status. */
+/** Reports a failure, as one line with its message and hint or as a JSON object, and sets the exit status. */
 export function speakFailure(error: unknown, json: boolean): void {
   const failure = error instanceof Failure ? error : new Failure("internal", messageOf(error), { cause: error });
   const exit = exitCodes[exitOf(failure)].code;
@@ -60,7 +60,7 @@ export function speakFailure(error: unknown, json: boolean): void {
 
 const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
-/** A table with aligned columns; the first row is the head. A cell stays on one line, whatever it contains. */
+/** Renders a table with aligned columns. The first row is the head. A cell stays on one line, whatever it contains. */
 export function table(cells: string[][]): string {
   const rows = cells.map((row) => row.map(hiddenEscaped));
   const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => (row[column] ?? "").length)));

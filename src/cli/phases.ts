@@ -1,7 +1,7 @@
-// What a run did and how long it took, by its events.
+// Works out from a run's events how many steps it made and how long each phase took.
 import type { RunEvent } from "../contract/run-folder.ts";
 
-/** Steps and seconds per phase, from the run's own events. */
+/** Returns a collector: pass each event to `see`; `steps` and `seconds` return the optimizer steps and the seconds per phase. */
 export function watchRun() {
   const seconds: Record<string, number> = {};
   let steps = 0;

@@ -6,7 +6,7 @@ import type { SnapshotDocument } from "../contract/run-folder.ts";
 
 export interface PriorQuestion {
   question: string;
-  /** Null if the documents do not say; then any answer is wrong. */
+  /** The correct answer; null if the documents do not contain it. Any answer is then wrong. */
   gold: string | null;
 }
 
@@ -110,7 +110,10 @@ const elsewhere = [
   "Which year was the printing press invented?",
 ];
 
-/** `size`: number of beers, and of people; at most 50, because there are no more names. Throws RangeError. */
+/**
+ * Makes the material. `size` is the number of beers, and also the number of people. Throws RangeError if it is above 50,
+ * because there are not enough names for more.
+ */
 export function priorMaterial(seed: number, size: number): PriorMaterial {
   if (size > 50) throw new RangeError("There are only names for 50 beers and people");
   const next = seeded(seed);
@@ -146,7 +149,7 @@ export function priorMaterial(seed: number, size: number): PriorMaterial {
     ask(town, `Where does ${name} work?`, `In which town is ${name} to be found?`);
     ask(since, `Since when has ${name} been with the brewery?`, `In what year did ${name} join?`);
   }
-  // Asks in the same words about beers and people that the documents never mention.
+  // These questions have the same wording, but are about beers and people that the documents never mention.
   for (const unknown of names.slice(0, size)) {
     const nobody = `${pick(firstNames)} ${unknown}`;
     ask(null, `What kind of beer is ${unknown}?`, `Which hop goes into ${unknown}?`, `How strong is ${unknown}?`);

@@ -1,4 +1,4 @@
-// Progress on stderr: a bar that stays in place on a terminal, a plain line now and then elsewhere.
+// Shows progress on stderr: on a terminal as a bar that stays in place, elsewhere as a plain line every few seconds.
 import { type Preset, SingleBar } from "cli-progress";
 import { note, secondsText } from "./output.ts";
 
@@ -74,7 +74,7 @@ function lines(): Progress {
   };
 }
 
-/** Shows the bytes done so far, with the measured rate. */
+/** Returns a function that shows how many bytes are done, with the measured rate. */
 export function showBytes(progress: Progress): (phase: string, done: number, total: number) => void {
   const MiB = 1 << 20;
   let since: { phase: string; ms: number; done: number } | null = null;

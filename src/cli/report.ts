@@ -1,4 +1,4 @@
-// plumbline report: what an alignment learned, lost and cost, through the API.
+// plumbline report: shows what an alignment learned, lost and cost, through the API.
 import { resolve } from "node:path";
 import type { Command } from "commander";
 import { Failure } from "../base/errors.ts";

@@ -1,4 +1,4 @@
-// plumbline restore: a data folder from a backup.
+// plumbline restore: restores a data folder from a backup.
 import { resolve } from "node:path";
 import type { Command } from "commander";
 import { readConfig } from "../base/config.ts";

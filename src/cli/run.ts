@@ -47,14 +47,14 @@ export function register(program: Command): void {
 
 type MakeParts = (request: RunRequest, config: Config, log: Log, control: Control) => Promise<RunParts>;
 
-/** Works on a run folder until it has its result. Returns the exit status that stands for the result (runExit). */
+/** Runs the alignment in a run folder until the folder has its result. Returns the exit status for that result (runExit). */
 export async function runFolder(folder: string, makeParts: MakeParts = partsOf): Promise<number> {
   // Reading starts before anything else, so that commands sent while the run begins wait instead of being lost.
   const commands = linesOf(process.stdin)[Symbol.asyncIterator]();
   // If the process that started the run is gone, end at once. The next process resumes from the last checkpoint.
   onParentGone(() => process.kill(process.pid, "SIGKILL"));
-  // Inference comes first: beside a trainer of equal priority, a token took 541 ms instead of 15 (two cores, 135M). The
-  // trainer inherits this priority.
+  // The appliance's inference gets priority over a run: beside a trainer of equal priority, a token took 541 ms instead of 15
+  // (two cores, 135M model). The trainer inherits this process's priority.
   setPriority(constants.priority.PRIORITY_BELOW_NORMAL);
   const config = readConfig();
   const log = createLog(config.logLevel as Level);
@@ -77,7 +77,10 @@ export async function runFolder(folder: string, makeParts: MakeParts = partsOf):
   }
 }
 
-/** The parts of a run on this machine. The request's budget bounds both engines, which are never open together. */
+/**
+ * Makes the parts of a run on this machine. The request's budget limits both the trainer and inference, which are never open
+ * at the same time.
+ */
 export const partsOf: MakeParts = async (request, config, log, control) => {
   const { createGenerator, openTokenizer } = await import("../engine/serve/generator.ts");
   const { createGpu, evaluationWidth } = await import("../engine/gguf/gpu.ts");
@@ -96,7 +99,7 @@ export const partsOf: MakeParts = async (request, config, log, control) => {
           queueLimit: config.queueLimit,
         },
         log,
-        // A run has no use for a model that it has given back.
+        // A run does not use a model again after it has released it.
         keepIdleMs: 0,
         gpu: createGpu({ memoryBytes: memory_bytes || config.memory, gpuBytes: gpu_memory_bytes, threads }),
       }),

@@ -1,5 +1,5 @@
-// plumbline serve: runs the appliance until SIGTERM or SIGINT. Unfinished work is left so that the next start resumes
-// it.
+// plumbline serve: runs the appliance until SIGTERM or SIGINT. Unfinished work is left in a state that the next start
+// resumes.
 import type { Command } from "commander";
 import type { House } from "../app/lifecycle.ts";
 import { type Config, ownCommand, readConfig } from "../base/config.ts";
@@ -16,7 +16,7 @@ interface Options {
   attached?: boolean;
 }
 
-/** Maximum time for shutting down; work that has not ended in order by then is recovered at the next start. */
+/** Maximum time for shutting down. Work that has not ended properly by then is recovered at the next start. */
 const goDownMs = 30_000;
 
 export function register(program: Command): void {
@@ -64,7 +64,10 @@ async function listen(house: House, config: Config): Promise<string> {
   }
 }
 
-/** The first signal asks for an orderly shutdown; a second one, or a timeout, ends the process at once. */
+/**
+ * `told` resolves at the first signal, which starts an orderly shutdown, or with --attached when standard input closes. After
+ * `force`, a further signal or a timeout ends the process at once.
+ */
 function untilTold(options: Options): { told: Promise<string>; force(): void } {
   let forcing = false;
   let tell: (why: string) => void;

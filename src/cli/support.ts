@@ -1,4 +1,4 @@
-// plumbline support: writes one file for the person who is asked for help, without any text that a person wrote.
+// plumbline support: writes one file to send when asking for help, without any text that a person wrote.
 import { open } from "node:fs/promises";
 import { resolve } from "node:path";
 import type { Command } from "commander";

@@ -1,4 +1,4 @@
-// `plumbline train-writer`: makes config/writer/adapter.gguf, with which the starter model phrases questions, from the
+// `plumbline train-writer`: trains config/writer/adapter.gguf, with which the starter model phrases questions, on the
 // passages, answers and questions in config/writer/material. For developers of plumbline; takes half an hour on two
 // cores.
 import { open, readdir, readFile, rm } from "node:fs/promises";
@@ -61,7 +61,8 @@ interface Options {
 }
 
 /**
- * Whether a passage is kept out of training: one in ten is, by a hash of its text, whatever else the material contains.
+ * Whether a passage is kept out of training. A hash of its title and text selects about one in ten, so the choice does not
+ * depend on what else the material contains.
  */
 export const isHeldOut = ({ title, passage }: MaterialPassage): boolean =>
   Number.parseInt(sha256(`${title}\n${passage}`).slice(0, 8), 16) % 10 === 0;
@@ -86,13 +87,13 @@ interface Row {
 interface AskedPassage {
   /** Title and headings. */
   title: string;
-  /** Every clause with the questions that it answers. */
+  /** Clauses with the questions that they answer. */
   asks: { clause: string; questions: readonly string[] }[];
 }
 
 /**
- * Splits the material into passages as a study does, so a long one becomes two. A question whose answer spans two
- * clauses is left out, and so is a passage without a question.
+ * Splits the material into passages as a study does, so a long passage may become several. Questions whose answer is not
+ * within one clause are left out, and so are passages without questions.
  */
 function askedPassagesOf(material: readonly MaterialPassage[]): AskedPassage[] {
   const passages = passagesOf(material.map(documentOf)).map((passage): AskedPassage => {
@@ -109,7 +110,7 @@ function askedPassagesOf(material: readonly MaterialPassage[]): AskedPassage[] {
   return passages.filter(({ asks }) => asks.length > 0);
 }
 
-/** A material passage as a document of its own. */
+/** Makes a passage of the material into a document of its own. */
 export function documentOf({ title, passage }: MaterialPassage, index: number): SnapshotDocument {
   const text = `${title}\n\n${passage}`;
   const blocks: NonNullable<SnapshotDocument["blocks"]> = [{ type: "heading", level: 1, start: 0, end: title.length }];
@@ -248,7 +249,7 @@ const together = (pieces: readonly Piece[]): Rows => ({
   rowLengths: Int32Array.from(pieces, ({ prompt, target }) => prompt.length + target.length),
 });
 
-/** Mean loss of the questions, nats a token. */
+/** Mean loss of the questions' tokens, in nats per token. */
 async function lossOf(
   trainer: Trainer,
   passages: readonly AskedPassage[],

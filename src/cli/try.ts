@@ -1,4 +1,4 @@
-// plumbline try: runs the demo's steps in the appliance that is being served, where its model stays available.
+// plumbline try: runs the demo's steps in the running appliance, where the aligned model then stays available.
 import type { Command } from "commander";
 import { ownCommand } from "../base/config.ts";
 import { asks, watched } from "./asks.ts";

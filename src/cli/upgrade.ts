@@ -1,4 +1,4 @@
-// plumbline upgrade: replaces the installed version by a newer one, or leaves the old one as it was.
+// plumbline upgrade: replaces the installed version with a newer one. On any failure the old version is restored.
 import { resolve } from "node:path";
 import type { Command } from "commander";
 import { Failure } from "../base/errors.ts";

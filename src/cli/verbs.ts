@@ -1,4 +1,4 @@
-// The verbs, in the order of --help. Each has its own file, and only the one that is asked for is loaded.
+// The verbs, in the order of --help. Each has its own file, and only the requested verb is loaded.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Command, CommanderError } from "commander";
@@ -8,7 +8,7 @@ import { exitHelp } from "./exit-codes.ts";
 import { speakFailure } from "./output.ts";
 
 interface Verb {
-  /** `all` makes a program with every verb. */
+  /** Adds the verb to `program`. `all` returns a program with every verb. */
   register(program: Command, all: () => Promise<Command>): void;
 }
 
@@ -49,7 +49,7 @@ const { version, description } = JSON.parse(readFileSync(join(installation, "pac
   description: string;
 };
 
-/** The program with the verb `asked`, or with all verbs if there is none of that name. */
+/** Returns the program with the verb `asked`, or with all verbs if no verb has that name. */
 export async function createProgram(asked?: string): Promise<Command> {
   const program = new Command("plumbline")
     .description(description)
@@ -80,7 +80,7 @@ export async function runCommandLine(words: string[]): Promise<void> {
 
 function usageMessage(error: CommanderError): string {
   if (error.code === "commander.help") return "A verb is missing";
-  // Hint and message are joined by a full stop.
+  // speakFailure adds a full stop between message and hint.
   const message = error.message.replace(/^error: /, "").replace(/\.$/, "");
   return message.charAt(0).toUpperCase() + message.slice(1);
 }

@@ -1,14 +1,15 @@
-// Fits and computes the probability that an answer is right, from the answer's features. Pure; a calibration is plain JSON.
+// Fits and computes the probability that an answer is right, from the answer's features. All functions are pure, and a calibration is
+// plain JSON.
 //
 //   features → standardise → logistic regression (L2) → p → (1 − π) · p → calibrator → score 0–100
 //
-// π is the probability that the question is not about the documents (drift.ts). Such a question is out of domain, and answers to it
-// count as wrong, because no benchmark covers them. The calibrator is Platt's below 2,000 labels and a centred isotonic curve from
-// there on. It is fitted on the log-odds of (1 − π) · p of answers that the regression had not seen. It is applied last,
-// so that it can correct for questions that are about the documents although their π is above 0, which lowers (1 − π) · p. Where π
-// is not known, another calibrator, fitted on p, is used. Where the grounding of answers in the documents is known (grounding.ts), the regression uses its
-// features beside those of the tokens. With too few labels nothing is fitted: the prior of the base's family is used, and the score
-// says that it is not calibrated.
+// π is the probability that the question is out of domain, that is, not about the documents (drift.ts). An answer to such a question
+// counts as wrong, because no benchmark covers it. The calibrator is Platt's scaling for fewer than 2,000 labels (their effective number,
+// see worthOf), and a centred isotonic curve from there on. It is fitted on the log-odds of (1 − π) · p of answers that the regression
+// had not seen. It is applied last to correct for questions about the documents whose π is above 0, which makes (1 − π) · p too low. If π
+// is not known, a second calibrator is used, which is fitted on p. If the grounding of answers in the documents is known (grounding.ts),
+// the regression uses the features of grounding in addition to those of the tokens. With too few labels, nothing is fitted: a prior is
+// used (prior.ts), and the score says that it is not calibrated.
 import { sha256 } from "../base/files.ts";
 import {
   brierScore,
@@ -24,16 +25,16 @@ import { aurocOf, predictionRejectionRatio } from "../base/statistics/ranking.ts
 import type { DriftReference } from "./drift.ts";
 import { type GroundingReference, groundingFeatureNames, groundingSpace } from "./grounding.ts";
 
-/** One graded answer; features in the order of `featureNames`. */
+/** A graded answer, with its features in the order of `featureNames`. */
 export interface LabelledAnswer {
   features: readonly number[];
   correct: boolean;
   /**
-   * Answers about one fact share a cluster, which is never split between fitting and testing. Without one, the
-   * answer forms a cluster of its own.
+   * Answers about one fact share a cluster, which is never split between fitting and testing. An answer without `cluster` forms a cluster
+   * of its own.
    */
   cluster?: string;
-  /** π of its question; given for all answers or for none. */
+  /** π of the question; given for all answers or for none. */
   outOfDomain?: number;
   /** In the order of `groundingFeatureNames`; given for all answers or for none. */
   grounding?: readonly number[];
@@ -44,16 +45,16 @@ export interface ConfidenceIdentity {
   base_sha256: string;
   adapter_sha256: string;
   template_sha256: string;
-  /** A: the 64 raw logits of the step loop. */
+  /** A stands for the 64 raw logits that the step loop returns for each token. */
   feature_source: "A";
-  /** The inference library: its kernels determine the last digits of a logit. */
+  /** The inference library with its version, because its kernels determine the last digits of a logit. */
   engine: string;
 }
 
 /** Maps log-odds to a probability. */
 export interface Calibrator {
   platt: Platt;
-  /** Used instead of Platt's where present. */
+  /** If present, used instead of `platt`. */
   isotonic?: Curve;
 }
 
@@ -65,18 +66,18 @@ export interface CalibratorModel extends Logistic, Calibrator {
   mixed?: Calibrator;
 }
 
-/** How well scores separate right from wrong answers, on answers not used in the fit. null where it is undefined. */
+/** How well scores separate right from wrong answers, on answers that were not used in the fit. A figure is null if it is undefined. */
 export interface CalibrationStatistics {
-  /** Graded answers behind these figures. */
+  /** Number of graded answers behind these figures. */
   n: number;
   accuracy: number | null;
   auroc: number | null;
   brier: number | null;
 }
 
-/** Graded answers by their rounded score, from calibrators that had not seen them. */
+/** How right graded answers are at each score. The scores come from calibrators that had not seen the answers. */
 export interface HeldOut {
-  /** Answers at each score 0 … 100, and how many of them were right. */
+  /** Number of answers at each rounded score 0 … 100, and how many of them were right. */
   counts: { n: number[]; right: number[] };
   prr: number | null;
   brier_skill: number | null;
@@ -97,32 +98,32 @@ export interface Prior {
 export interface Calibration {
   format: 4;
   identity: ConfidenceIdentity;
-  /** false: `model` is the prior's, and `reason` says why. */
+  /** If false, `model` is the prior's, and `reason` says why. */
   calibrated: boolean;
   reason: string | null;
-  /** Uses the token features, and the grounding features where `grounding` is not null. */
+  /** Uses the token features, and the grounding features if `grounding` is not null. */
   model: CalibratorModel;
   statistics: CalibrationStatistics;
-  /** null without graded answers. */
+  /** Null without graded answers. */
   held_out: HeldOut | null;
-  /** Used where the calibration is void. */
+  /** Used if the calibration is void. */
   prior: { family: string; is_own_family: boolean; about: string; model: CalibratorModel };
-  /** What questions about the documents look like; null where that is not known, and `drift_reason` says why. */
+  /** What questions about the documents look like; null if unknown, in which case `drift_reason` says why. */
   drift: DriftReference | null;
   drift_reason: string | null;
-  /** The words of the documents' passages; null without the documents' text, and where nothing was fitted. */
+  /** The words of the documents' passages; null if there is no text of documents or nothing was fitted. */
   grounding: GroundingReference | null;
   date: string;
 }
 
-/** What formats 1 to 3 have in common: π's coefficients are called `foreign`. */
+/** What formats 1 to 3 have in common. They call π's coefficients `foreign`. */
 type FormerCalibration = Omit<Calibration, "format" | "drift" | "grounding"> & {
   drift: (Omit<DriftReference, "out_of_domain"> & { foreign: DriftReference["out_of_domain"] }) | null;
 };
 
 /**
- * A calibration in any format that artefacts and the store may hold. Format 1 had no grounding; format 2 had a separate model for
- * it, on other features; format 3 is format 4 with grounding called `support`.
+ * A calibration in any format that artefacts and the store may contain. Format 1 had no grounding. Format 2 had a separate model for
+ * grounding, with other features. Format 3 is format 4 with grounding called `support`.
  */
 export type StoredCalibration =
   | Calibration
@@ -130,7 +131,10 @@ export type StoredCalibration =
   | (FormerCalibration & { format: 2; supported: CalibratorModel | null; support: unknown })
   | (FormerCalibration & { format: 3; support: GroundingReference | null });
 
-/** Reads any known format. A calibration on features that are no longer computed is read as not calibrated. */
+/**
+ * Converts a calibration from any known format to the current one. If it was fitted on features that are no longer computed, it becomes
+ * uncalibrated. Throws RangeError for an unknown format.
+ */
 export function readCalibration(stored: StoredCalibration): Calibration {
   if (stored.format === 4) return stored;
   if (![1, 2, 3].includes(stored.format))
@@ -160,25 +164,25 @@ export interface ConfidenceScore {
   score: number;
   calibrated: boolean;
   reason: string | null;
-  /** Graded answers behind the calibrator; 0 when it is the prior's. */
+  /** Number of graded answers that the calibrator was fitted on; 0 if a prior was used. */
   n: number;
-  /** When it was calibrated; null when it is the prior's. */
+  /** When the model was calibrated; null if a prior was used. */
   date: string | null;
 }
 
 /**
- * With fewer labels nothing is fitted; below `allFeatures` only the first six token features and those of grounding are used.
- * The thresholds are a judgement. They apply to the effective number of answers (worthOf): five wordings of a fact that are
- * all right or all wrong are worth hardly more than one answer.
+ * With fewer labels, nothing is fitted. Below `allFeatures`, only the first six token features and those of grounding are used. The
+ * thresholds are a judgement. They apply to the effective number of answers (worthOf), because answers to five wordings of a question
+ * that are all right or all wrong tell hardly more than one answer.
  */
 export const leastLabels = 100;
 const allFeatures = 300;
 const fewFeatures = 6;
-/** From this number of labels on, an isotonic curve is as good as Platt's two numbers, and better with more (simulated). */
+/** From this effective number of labels on, an isotonic curve is as good as Platt's scaling, and better with more (by simulation). */
 export const isotonicFrom = 2000;
-/** Minimum number of right and fewest wrong answers that a regression needs. */
+/** Minimum number of right answers, and of wrong answers, that a regression needs. */
 const leastOfEachKind = 10;
-/** L2 penalties on standardised weights, against the summed loss. The one that best predicts held-out answers is chosen. */
+/** L2 penalties to try, on the weights of standardised features and relative to the summed loss. The best on held-out answers is used. */
 const penalties = [1, 3, 10, 30, 100, 300, 1000];
 const folds = 10;
 
@@ -190,7 +194,7 @@ export interface CalibrationInput {
   isOwnFamily: boolean;
   identity: ConfidenceIdentity;
   drift: { reference: DriftReference } | { missing: string };
-  /** What the grounding of the answers was measured with; null without grounding. */
+  /** The words of passages with which the answers' grounding was measured; null without grounding. */
   grounding: GroundingReference | null;
   date: string;
 }
@@ -248,7 +252,10 @@ function reasonNotToFit(answers: readonly LabelledAnswer[]): string | null {
   return null;
 }
 
-/** Effective number of independent answers, rounded down: answers about one fact tend to be right or wrong together. */
+/**
+ * Effective number of independent answers, rounded down. It can be less than the number of answers, because answers about one fact tend
+ * to be right or wrong together.
+ */
 function worthOf(answers: readonly LabelledAnswer[]): number {
   const groups = [...clustersOf(answers).values()].map((members) => members.map((at) => Number(answers[at]!.correct)));
   return groups.length < 2 ? groups.length : Math.floor(answers.length / designEffect(groups));
@@ -262,9 +269,8 @@ const clustersOf = (answers: readonly LabelledAnswer[]): Map<string, number[]> =
   });
 
 /**
- * Fits the regression and the calibrator, with the grounding features when all answers have them. `scores` come from
- * regressions and calibrators that had not seen the answer, so that every answer can be used for fitting and for testing
- * without bias.
+ * Fits the regression and the calibrator, with the grounding features if all answers have them. Each of `scores` comes from a regression
+ * and a calibrator that had not seen the answer, so that every answer can be used both for fitting and for testing without bias.
  */
 export function fitModel(
   answers: readonly LabelledAnswer[],
@@ -317,7 +323,7 @@ export function fitModel(
 }
 
 /**
- * The log-odds of (1 − π) · p, from those of p. Clamped to a million to one, so that a single answer cannot bend a curve.
+ * The log-odds of (1 − π) · p, given those of p. The odds are clamped to a million to one, so that a single answer cannot bend a curve.
  */
 function mix(margin: number, outOfDomain: number): number {
   const p = Math.min(1 - 1e-6, Math.max(1e-6, (1 - outOfDomain) * sigmoid(margin)));
@@ -337,7 +343,7 @@ const logLoss = (margins: readonly number[], labels: readonly boolean[]): number
   mean(margins.map((margin, at) => Math.log1p(Math.exp(labels[at] ? -margin : margin))));
 
 /**
- * The fold of each answer. Each cluster goes whole to the next fold in turn. Clusters with mostly right answers and the other
+ * Returns the fold of each answer. Each whole cluster goes to the next fold in turn. Clusters with mostly right answers and the other
  * clusters are dealt out separately, so that the folds are alike.
  */
 function foldsOf(answers: readonly LabelledAnswer[]): number[] {
@@ -352,8 +358,9 @@ function foldsOf(answers: readonly LabelledAnswer[]): number[] {
 }
 
 /**
- * `outOfDomain`: π of the question, null where it is not known. `said`: the texts of the question and the answer, which a
- * calibration with `grounding` needs. `voided`: why the calibration cannot be trusted here; the prior is used then.
+ * Computes the confidence score of an answer. `outOfDomain` is π of the question, or null if unknown. `said` holds the texts of the
+ * question and the answer, which a calibration with `grounding` needs. `voided` says why the calibration cannot be trusted, in which case
+ * the prior is used; null if it can be trusted.
  */
 export function scoreConfidence(
   calibration: Calibration,
@@ -384,7 +391,7 @@ export function scoreConfidence(
   };
 }
 
-/** Says which parts of the identity differ from those that the calibration was made with; null when none do. */
+/** Says which parts of the identity differ from those that the calibration was made with. Null if none differ. */
 export function voidReason(calibration: Calibration, now: Partial<ConfidenceIdentity>): string | null {
   const keys = Object.keys(now) as (keyof ConfidenceIdentity)[];
   const changed = keys.filter((key) => calibration.identity[key] !== now[key]);
@@ -392,7 +399,7 @@ export function voidReason(calibration: Calibration, now: Partial<ConfidenceIden
 }
 
 /**
- * Does the same as voidReason for a served model, comparing its files, its chat template and the engine. A model with a calibration always has an
+ * As `voidReason`, for a served model: compares its files, its chat template and the engine. A model with a calibration always has an
  * `adapterSha256`.
  */
 export function servedVoidReason(
@@ -410,7 +417,10 @@ export function servedVoidReason(
   });
 }
 
-/** Probability in [0, 1] that an answer with these features is right. `outOfDomain`: π of its question, null where not known. */
+/**
+ * Probability in [0, 1] that an answer with these features is right. `outOfDomain` is π of its question, or null if unknown. Throws
+ * RangeError if `featureNames` lacks a feature of the model.
+ */
 export function probability(
   model: CalibratorModel,
   featureNames: readonly string[],
@@ -424,7 +434,7 @@ export function probability(
   });
   const margin = marginOf(model, row);
   if (outOfDomain === null) return calibrated(model, margin);
-  // A prior was fitted without π, so π is applied to its result.
+  // A model without `mixed`, such as a prior, was fitted without π, so π is applied to its result.
   return model.mixed
     ? calibrated(model.mixed, mix(margin, outOfDomain))
     : (1 - outOfDomain) * calibrated(model, margin);

@@ -1,12 +1,12 @@
-// Measures how far a question is from the documents. The distance is taken in the space of a sentence encoder, to the nearest
-// exemplars: passages of the documents, and questions about them. It is independent of the adapter and of its quantisation.
+// Measures how far a question is from the documents. The distance is measured in the space of a sentence encoder, to the nearest
+// exemplars, which are passages of the documents and questions about them. It does not depend on the adapter or its quantisation.
 //
 //   d = 1 − mean cosine of the 3 nearest exemplars
 //   p = (1 + number of held-out questions at least as far) / (1 + their number)       (conformal: Vovk et al. 2005)
-//   π = σ(a · d + b), fitted on held-out questions against general ones: the probability that a question is out of domain,
-//       if such questions were as common as others
+//   π = σ(a · d + b)      the probability that a question is out of domain, if such questions are as common as others;
+//                         fitted on held-out questions against general ones
 //
-// A held-out question is never compared with those about its own fact.
+// A held-out question is never compared with itself or with another question about its fact.
 import { remembered } from "../base/remembered.ts";
 import { spread } from "../base/spread.ts";
 import { fitLogistic, sigmoid } from "../base/statistics/logistic.ts";
@@ -29,11 +29,11 @@ export interface DriftSpace {
   measure(vector: Float32Array): { distance: number; pValue: number; outOfDomain: number };
 }
 
-/** Minimum number of held-out questions for a fit: fewer do not show where such questions lie. */
+/** Minimum number of held-out questions for a fit. Fewer questions do not show how far such questions usually are. */
 export const leastQuestions = 20;
 /**
- * Maximum number of passages, and of questions, kept as exemplars, since each question is compared with all exemplars. If there
- * are more, an even sample is kept.
+ * Maximum number of passages, and of questions, that are kept as exemplars. It is limited because each question is compared with all
+ * exemplars. If there are more, an even sample is kept.
  */
 export const mostExemplars = 256;
 const nearest = 3;
@@ -48,7 +48,10 @@ export interface DriftMaterial {
   background: readonly Float32Array[];
 }
 
-/** `outOfDomain`: π of each question. Throws RangeError below `leastQuestions`. */
+/**
+ * Fits the measure to a set of documents. `outOfDomain` is π of each of the material's questions. Throws RangeError if there are fewer
+ * than `leastQuestions`.
+ */
 export function fitDrift(material: DriftMaterial): { reference: DriftReference; outOfDomain: number[] } {
   const { encoderSha256, questions } = material;
   if (questions.length < leastQuestions) throw new RangeError("Too few questions");
@@ -57,7 +60,7 @@ export function fitDrift(material: DriftMaterial): { reference: DriftReference; 
     ...spread(questions, mostExemplars),
   ];
   const dimensions = questions[0]!.vector.length;
-  // Compare with the packed vectors, as in serving.
+  // Distances are measured to the packed vectors, as in serving.
   const packed = packVectors(exemplars.map(({ vector }) => vector));
   const vectors = unpackVectors(packed, dimensions);
   const own = questions.map(({ vector, cluster }) =>
@@ -81,7 +84,7 @@ export function fitDrift(material: DriftMaterial): { reference: DriftReference; 
   };
 }
 
-/** Coefficients of π. Without general questions nothing counts as out of domain: π is 0. */
+/** Fits the coefficients of π. Without general questions, π is 0 for every question. */
 function outOfDomainOf(own: readonly number[], general: readonly number[]): { a: number; b: number } {
   if (general.length === 0) return { a: 0, b: Number.MIN_SAFE_INTEGER };
   const labels = [...own.map(() => false), ...general.map(() => true)];

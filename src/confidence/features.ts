@@ -12,14 +12,14 @@ export const featureNames = [
   /** Mean of the last third, at least one token. */
   "logprob_tail",
   "logprob_first",
-  /** Best logit minus the second best, at the first token; 0 where there is no second. */
+  /** Best logit minus the second best, at the first token; 0 if there is no second. */
   "margin_first",
   "entropy_mean",
   "entropy_max",
   /** Lowest mean ℓ of any 16 consecutive tokens; the mean of all if there are fewer. */
   "logprob_lowest_group",
   "length_ln",
-  /** 1 when the model or a stop string ended the answer, 0 when its length did. */
+  /** 1 if the model or a stop string ended the answer, 0 if the length limit did. */
   "stopped",
 ] as const;
 
@@ -82,7 +82,7 @@ export function answerFeatures(steps: readonly AnswerStep[], finishReason: Finis
 const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
 const mean = (values: readonly number[]): number => sum(values) / values.length;
 
-/** `logits` by falling value. H = ln Z − Σ p·x, with x relative to the highest logit so that nothing overflows. */
+/** The entropy H = ln Z − Σ p·x, with x relative to the highest logit so that nothing overflows. `logits` are in descending order. */
 function entropy(logits: Float32Array): number {
   const highest = logits[0]!;
   let total = 0;
@@ -91,7 +91,7 @@ function entropy(logits: Float32Array): number {
     const x = logit - highest;
     const weight = Math.exp(x);
     total += weight;
-    // A masked logit is −∞ and weighs nothing; 0 · −∞ would be NaN.
+    // A masked logit is −∞ and has weight 0. It is skipped, because 0 · −∞ would be NaN.
     if (weight > 0) weighted += weight * x;
   }
   return Math.log(total) - weighted / total;

@@ -1,19 +1,19 @@
-// How far an answer is grounded in the documents: whether the passages that its question is about contain its words.
+// Measures how far an answer is grounded in the documents: whether the passages that the question is about contain the answer's words.
 //
-//   w   = ln((N + 1) / (m + ½)) of each word that m of N passages hold
-//   h_i = Σ w of the answer's words that passage i holds / Σ w of all of them
-//   o_i = the same of the question's words, o = the greatest of them
+//   w   = ln((N + 1) / (m + ½))      the weight of a word that m of N passages contain
+//   h_i = Σ w of the answer's words that passage i contains / Σ w of all the answer's words
+//   o_i = the same for the question's words; o is the greatest o_i
 //
 //   share_i = h_i
 //   about_i = h_i · o_i / o
 //   gap_i   = h_i · (1 + o_i − o)
 //
-// The features of an answer are the greatest of each over all passages; its sources (sources.ts) are the passages with the
-// greatest about_i. All three are 1 for an answer that is contained whole in the passage with most of the question's words,
-// and 0 for an answer that no passage contains. In between, a passage counts by the share of the answer that it holds,
-// reduced the less of the question it holds: in proportion (about) or by the difference (gap). The question's words do not
-// count as part of an answer, nor do function words. Function words of languages other than English weigh little anyway,
-// because many passages hold them.
+// The features of an answer are the maxima of share_i, about_i and gap_i over all passages. Its sources (sources.ts) are the passages with
+// the greatest about_i. All three features are 1 if the passage with most of the question's words contains all of the answer's words, and
+// 0 if no passage contains any of them. In between, a passage counts by the share of the answer's words that it contains. For about_i and
+// gap_i, this share is reduced if another passage contains more of the question's words: in proportion (about_i) or by the difference
+// (gap_i). English function words and the question's words do not count as part of an answer, unless the answer has no other words.
+// Function words of other languages weigh little anyway, because many passages contain them.
 
 import { remembered } from "../base/remembered.ts";
 import { spread } from "../base/spread.ts";
@@ -31,20 +31,26 @@ export interface GroundingReference {
 export type GroundingOf = (answer: string) => number[];
 
 export interface GroundingSpace {
-  /** Called once per question, for any number of answers. */
+  /** Called once per question. The returned function can be called for any number of answers. */
   about(question: string): GroundingOf;
 }
 
-/** Maximum number of words kept: one megabyte of an artefact, from more than a megabyte of text. Of larger documents a sample is kept. */
+/**
+ * Maximum number of words kept. So many words take one megabyte of an artefact, and come from more than a megabyte of text. Of larger
+ * documents, a sample of passages is kept.
+ */
 export const mostWords = 180_000;
 
-/** null when there are no passages. */
+/** Builds the reference for the passages of the documents. Null if there are no passages. */
 export function groundingReference(passages: readonly string[]): GroundingReference | null {
   if (passages.length === 0) return null;
   return { words: packed(passages, (text) => text).map(({ words }) => words) };
 }
 
-/** Each passage with the hashes of its words. Beyond `mostWords` in all, an even sample of about that many words. */
+/**
+ * Returns each passage with the hashes of its words. If the passages have more than `mostWords` words in all, returns an even sample of the
+ * passages with about that many words.
+ */
 export function packed<T>(passages: readonly T[], textOf: (passage: T) => string): { passage: T; words: string }[] {
   const all = passages.map((passage) => ({ passage, hashes: Uint32Array.from(hashesOf(textOf(passage))).sort() }));
   const total = all.reduce((sum, { hashes }) => sum + hashes.length, 0);
@@ -76,13 +82,13 @@ export interface PassageScores {
 }
 
 export interface PassageSpace {
-  /** Called once per question, for any number of answers. */
+  /** Called once per question. The returned function can be called for any number of answers. */
   about(question: string): (answer: string) => PassageScores;
 }
 
-/** The space of passages given by their words, as from `packed`. */
+/** Builds the space of passages from their words, as `packed` returns them. */
 export function passageSpace(words: readonly string[]): PassageSpace {
-  /** Indices of the passages that hold each word. */
+  /** Indices of the passages that contain each word, by the word's hash. */
   const holders = new Map<number, number[]>();
   for (const [place, hashes] of words.entries())
     for (const hash of new Uint32Array(Uint8Array.from(Buffer.from(hashes, "base64")).buffer)) {
@@ -91,7 +97,7 @@ export function passageSpace(words: readonly string[]): PassageSpace {
       else holders.set(hash, [place]);
     }
 
-  /** The weighted share of a text's words that each passage holds; all 0 for a text without words. */
+  /** The weighted share of a text's words that each passage contains; all 0 for a text without words. */
   function shares(text: ReadonlySet<number>): Float64Array {
     const held = new Float64Array(words.length);
     let total = 0;
@@ -112,11 +118,11 @@ export function passageSpace(words: readonly string[]): PassageSpace {
       return (answer) => {
         const said = hashesOf(answer);
         const own = said.difference(asked).difference(connecting);
-        // An answer that only uses the question's words, such as one of two options, is looked for with all its words.
+        // If an answer has no words of its own, for example because it is one of two options, all its words are looked up.
         const share = shares(own.size > 0 ? own : said);
         return {
           share,
-          // If no passage has any of the question's words, the question is about none of them.
+          // If no passage contains any of the question's words, the question is about none of the passages.
           about: share.map((held, at) => (most === 0 ? 0 : held * (about[at]! / most))),
           gap: share.map((held, at) => held * (1 + about[at]! - most)),
         };

@@ -1,21 +1,27 @@
-// The part of an answer that its model was least sure of: the word around the least probable token.
+// Finds the part of an answer of which the model was least certain: the word around the least probable token.
 import type { GeneratedToken, Tokenizer } from "../engine/generator.ts";
 
 export interface UncertainSpan {
   text: string;
-  /** Code points of the generated text before the span, and up to its end. */
+  /** Offsets of the span's start and end in the generated text, in code points. */
   start: number;
   end: number;
-  /** Probability of the whole word in [0, 1], over its tokens that were not forced. */
+  /** Probability of the whole word in [0, 1]: the product over its tokens that were not forced. */
   probability: number;
 }
 
 export type AnswerStep = Pick<GeneratedToken, "token" | "logprob" | "isForced">;
 
-/** Longest word in UTF-16 units. Where words are not separated by spaces, a longer stretch gives way to the token alone. */
+/**
+ * Maximum length of a word, in UTF-16 units. For a longer stretch, as in languages without spaces between words, the span is the token
+ * alone.
+ */
 const longestWord = 40;
 
-/** `shown`: UTF-16 units of the text that was returned, without what a stop string cut off. null when there is no text. */
+/**
+ * Returns the span around the least probable token that was not forced. `shown` is the length of the returned text in UTF-16 units,
+ * without what a stop string cut off. Null if there is no text.
+ */
 export function leastCertainSpan(
   steps: readonly AnswerStep[],
   tokenizer: Tokenizer,
@@ -34,7 +40,7 @@ export function leastCertainSpan(
   let logprob = 0;
   for (const [at, step] of steps.entries()) {
     const [from, to] = [starts[at]!, starts[at + 1]!];
-    // A token that only continues a code point has no length in the text: it stands where the code point ends.
+    // A token that only continues a code point has length 0 in the text, at the position where the code point ends.
     const isRest = from === to && bytes[at]!.length > 0 && start < from && from <= end;
     if (!step.isForced && (isRest || (from < end && to > start))) logprob += step.logprob;
   }
@@ -44,20 +50,21 @@ export function leastCertainSpan(
 }
 
 /**
- * Where each token starts in the text, in UTF-16 units, and the text's end. A split code point counts for its first token.
+ * Returns the offset at which each token starts in the text, followed by the text's length, in UTF-16 units. A code point that is split
+ * between tokens counts for the first of them.
  */
 function startsOf(bytes: readonly Uint8Array[]): number[] {
   const starts: number[] = [];
   let at = 0;
   for (const piece of bytes) {
     starts.push(at);
-    // Each code point counts where its first byte is; those of four bytes are two units.
+    // A code point is counted at its first byte. One of four bytes takes two UTF-16 units.
     for (const byte of piece) if ((byte & 0xc0) !== 0x80) at += byte >= 0xf0 ? 2 : 1;
   }
   return [...starts, at];
 }
 
-/** The word that contains [from, to), without the blanks around it. */
+/** The word that contains [from, to), without the blanks around it; the token alone if the word is longer than `longestWord`. */
 function wordAround(text: string, from: number, to: number): [number, number] {
   const isBlank = (at: number): boolean => /\s/.test(text[at]!);
   let [start, end] = [from, Math.min(to, text.length)];

@@ -1,5 +1,5 @@
-// Chooses the prior calibrator for a base: that of the base's own family if one was fitted, else SmolLM2's, and the score's
-// reason says so. Priors are config/confidence/<family>-prior.json, made by `plumbline fit-prior`.
+// Chooses the prior calibrator for a base model: the prior of its own family if one was fitted, otherwise SmolLM2's, which the score's
+// reason then mentions. Priors are config/confidence/<family>-prior.json, made by `plumbline fit-prior`.
 
 import type { GgufHeader } from "../engine/gguf/header.ts";
 import type { Prior } from "./calibration.ts";
@@ -12,7 +12,10 @@ export interface ChosenPrior {
 /** Family whose prior is used for bases without a prior of their own family. */
 const otherwise = "smollm2";
 
-/** By the base's name in its header (general.basename, else general.name), ignoring spaces, dashes, underscores and case. */
+/**
+ * Finds the prior by the base model's name in its header (general.basename, otherwise general.name), ignoring spaces, dashes, underscores
+ * and case.
+ */
 export function priorFor(priors: readonly Prior[], { values }: Pick<GgufHeader, "values">): ChosenPrior {
   const called = String(values.get("general.basename") ?? values.get("general.name") ?? "");
   const plain = called.toLowerCase().replaceAll(/[\s_-]/g, "");

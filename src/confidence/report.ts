@@ -1,13 +1,13 @@
-// Reports on held-out scores: how often answers of each score were right, and from which score on an answer can be trusted.
+// Reports on held-out scores: how often the answers at each score were right, and from which score on an answer can be trusted.
 import { lowerBound, upperBound } from "../base/statistics/clopper-pearson.ts";
 import type { HeldOut } from "./calibration.ts";
 
 type Counts = HeldOut["counts"];
 
-/** Probability that an interval or bound here does not hold. */
+/** Probability that an interval or bound here does not contain the true share. */
 const miss = 0.05;
 const reliabilityRows = 10;
-/** Number of thresholds tried: those that accept the best-scored tenth, two tenths … all. */
+/** Maximum number of thresholds tried, which accept the best-scored tenth, two tenths, and so on up to all answers. */
 const triedShares = 10;
 
 export interface ReliabilityRow {
@@ -23,7 +23,7 @@ export interface ReliabilityRow {
   accuracy_high: number;
 }
 
-/** Rows with numbers of answers as equal as whole scores allow. */
+/** Groups answers by score into at most ten rows, with numbers of answers as equal as whole scores allow. */
 export function reliabilityTable({ n, right }: Counts): ReliabilityRow[] {
   const total = sumOf(n);
   const rows: ReliabilityRow[] = [];
@@ -53,14 +53,14 @@ export function reliabilityTable({ n, right }: Counts): ReliabilityRow[] {
 export interface CoveragePoint {
   /** Answers of at least this score are accepted. */
   threshold: number;
-  /** Share accepted, 0–100. */
+  /** Share of all answers that is accepted, 0–100. */
   coverage: number;
   n: number;
   /** Share of wrong answers among the accepted, 0–100. */
   error: number;
 }
 
-/** One point per threshold, from the strictest that accepts an answer to the one that accepts all. */
+/** Returns one point per score that occurs, from the strictest threshold to the one that accepts all answers. */
 export function riskCoverage({ n, right }: Counts): CoveragePoint[] {
   const total = sumOf(n);
   const points: CoveragePoint[] = [];
@@ -75,21 +75,21 @@ export function riskCoverage({ n, right }: Counts): CoveragePoint[] {
 }
 
 export interface SuggestedThreshold extends CoveragePoint {
-  /** With 95 % certainty the error among accepted answers is at most this, 0–100, on questions like the benchmark's. */
+  /** With 95 % confidence, the error among accepted answers is at most this, 0–100, on questions like the benchmark's. */
   error_bound: number;
 }
 
 /**
- * The lowest threshold whose error is bounded by `maxError` (a share) at 95 %, by Clopper-Pearson bounds at ten coverages
- * fixed before the labels were looked at, with Bonferroni's correction for choosing among them. null when no threshold
- * qualifies. With only one choice, 59 answers without an error would give a bound of 5 %.
+ * Returns the lowest threshold at which, with 95 % confidence, the error is at most `maxError` (a share). Clopper-Pearson bounds are
+ * computed at up to ten coverages, which are chosen without looking at the labels, with Bonferroni's correction for their number. Null if
+ * no threshold qualifies. With a single coverage, 59 answers without an error would give a bound of 5 %.
  */
 export function suggestThreshold(counts: Counts, maxError: number): SuggestedThreshold | null {
   const points = riskCoverage(counts);
   const tried = new Set<CoveragePoint>();
   for (let share = 1; share <= triedShares; share++) {
     const point = points.find(({ coverage }) => coverage >= (100 * share) / triedShares - 1e-9);
-    // Try a point only if it would qualify without a single error: that depends on its size alone, not on the labels.
+    // A point is tried only if it would qualify without a single error, which depends on its number of answers and not on the labels.
     if (point && upperBound(0, point.n, miss / triedShares) <= maxError) tried.add(point);
   }
   let best: SuggestedThreshold | null = null;

@@ -1,17 +1,17 @@
-// Finds the passages of the documents that contain an answer. For each passage its place and the hashes of its words are
-// kept, but not its text. The grounding of an answer in a passage is its `about` (grounding.ts): the share of the answer that it
-// holds, times the share of the question that it holds relative to the passage that holds most of it.
+// Finds the passages of the documents that contain an answer. For each passage, its place and the hashes of its words are kept, but not
+// its text. The grounding of an answer in a passage is about_i (grounding.ts): the share of the answer's words that the passage contains,
+// times the share of the question's words that it contains, relative to the passage that contains most of the question's words.
 import { packed, passageSpace } from "./grounding.ts";
 
 export interface SourceReference {
   format: 1;
   /** Document ids; passages refer to them by index. */
   documents: string[];
-  /** `start` and `end` in the document's clean text, in UTF-16 code units; `words` as in GroundingReference. */
+  /** `start` and `end` are offsets in the document's clean text, in UTF-16 code units; `words` are as in GroundingReference. */
   passages: { document: number; start: number; end: number; words: string }[];
 }
 
-/** Input of `sourceReference`: `text` gives the words of the passage. */
+/** Input of `sourceReference`. The words of the passage are taken from `text`. */
 export interface SourcePassage {
   document: string;
   start: number;
@@ -34,9 +34,9 @@ export interface SourceSpace {
 
 const mostSources = 3;
 /**
- * Least grounding of a source: with less, most of the answer is elsewhere, or the passage is about another question. Measured
- * on benchmarks of six sets of documents: 87 % of right answers get a passage, and so do 7 % of answers to another question
- * (by gaps of 0.8: 90 and 25).
+ * Minimum grounding of a source. With less, most of the answer is elsewhere, or the passage is about another question. On benchmarks of
+ * six sets of documents, a passage is found for 87 % of right answers and for 7 % of answers to another question. With gap_i ≥ 0.8 as the
+ * criterion, it would be 90 % and 25 %.
  */
 const leastGrounding = 0.5;
 
@@ -56,7 +56,7 @@ export function sourceReference(passages: readonly SourcePassage[]): SourceRefer
   };
 }
 
-/** Throws RangeError for a format that is not known here. */
+/** Builds the space of a reference. Throws RangeError for an unknown format. */
 export function sourceSpace({ format, documents, passages }: SourceReference): SourceSpace {
   if (format !== 1) throw new RangeError(`format: sources of format ${format} are not supported`);
   const space = passageSpace(passages.map(({ words }) => words));

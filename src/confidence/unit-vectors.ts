@@ -1,7 +1,8 @@
-// Vectors of unit length, as a sentence encoder gives them: compared, and kept as text.
+// Compares vectors of unit length, as a sentence encoder returns them, and packs them as text.
 
 /**
- * One signed byte per value, each vector scaled to the full range of a byte, in base64. All have the same number of values.
+ * Packs vectors in base64, with one signed byte per value. Each vector is scaled to the full range of a byte. All vectors must have the
+ * same number of values.
  */
 export const packVectors = (vectors: readonly Float32Array[]): string =>
   Buffer.concat(
@@ -11,7 +12,7 @@ export const packVectors = (vectors: readonly Float32Array[]): string =>
     }),
   ).toString("base64");
 
-/** Scales the vectors to unit length again. */
+/** Unpacks vectors of `dimensions` values, and scales them to unit length again. */
 export function unpackVectors(packed: string, dimensions: number): Float32Array[] {
   const bytes = Buffer.from(packed, "base64");
   const whole = new Int8Array(bytes.buffer, bytes.byteOffset, bytes.length);

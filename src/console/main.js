@@ -7,7 +7,10 @@ import { startShortcuts } from "./shell/shortcuts.js";
 import { showFirstKey, showSignIn } from "./shell/sign-in.js";
 import { startTheme, toggleTheme } from "./shell/theme.js";
 
-/** Screens in the order of the work: the scope that each asks for, and its module, which is loaded when it is first shown. @type {Record<string, Screens>} */
+/**
+ * Screens in the order of the work, each with the scope that it requires and its module, which is loaded when the screen is first shown.
+ * @type {Record<string, Screens>}
+ */
 const groups = {
 	start: { home: ["-", () => import("./screens/home.js")] },
 	data: {
@@ -47,7 +50,7 @@ function openMenu(open) {
 	document.body.classList.toggle("menu-open", open);
 }
 
-/** Links to the screens that the key's scopes allow. */
+/** Shows links to the screens that the key's scopes allow. */
 function drawNavigation() {
 	fill(navigation);
 	for (const [group, members] of Object.entries(groups)) {
@@ -67,7 +70,7 @@ const showShortcuts = startShortcuts(Object.keys(screens));
 const keyboard = h("button", { type: "button", class: "keyboard", onclick: showShortcuts }, t("keyboard.title"));
 const signOut = h("button", { type: "button", onclick: forgetKey }, t("shell.forget"));
 const skip = h("a.skip", { href: "#main" }, t("shell.skip"));
-// A link to #main would be read as a screen's address.
+// The router would read #main as the address of a screen.
 skip.addEventListener("click", (event) => {
 	event.preventDefault();
 	main.focus();
@@ -107,6 +110,6 @@ function showWhatMay() {
 
 startTheme();
 session.addEventListener("change", showWhatMay);
-// A first-key link that is opened with a key in the session leads home, and the token leaves the address.
+// If a first-key link is opened in a session that has a key, home is shown and the token is removed from the address.
 if (keyOfSession() !== null && !(placeOf(location.hash).screen in screens)) history.replaceState(null, "", "/");
 showWhatMay();

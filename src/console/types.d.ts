@@ -7,33 +7,33 @@ type Props = Record<string, unknown>;
 
 /** What a screen is given. */
 interface View {
-	/** It fills this. */
+	/** The element that the screen fills. */
 	place: HTMLElement;
-	/** Of the one thing it shows. */
+	/** The id in the address. Null if there is none. */
 	id: string | null;
 	query: URLSearchParams;
 	/** Aborted when another screen is shown. */
 	signal: AbortSignal;
 	/** Shows an error above the screen. */
 	fail: (error: unknown) => void;
-	/** Shows the screen anew. */
+	/** Loads and shows the screen again. */
 	reload: () => Promise<void>;
 }
 type Screens = Record<string, [scope: string, load: () => Promise<{ show: (view: View) => Promise<void> }>]>;
 
 /** A field of a form. */
 interface Field {
-	/** Of the API's field. */
+	/** The name of the API's field. An error of the API about that name is shown beside this field. */
 	name: string;
 	label: string;
-	/** Where it is not told by options or a value that is a number. */
+	/** Absent: select if there are options, number if the value is a number, otherwise text. */
 	type?: "text" | "number" | "textarea" | "select" | "checkbox" | "password" | "checks" | "file" | "datetime-local";
 	hint?: string;
 	value?: string | number | boolean | null;
 	required?: boolean;
-	/** Those of one group stand together under its name. */
+	/** In a select, the options of a group are listed together under its name. */
 	options?: { value: string; text: string; group?: string; chosen?: boolean }[];
-	/** Attributes. */
+	/** Further attributes of the control. */
 	more?: Record<string, string | number | boolean>;
 }
 type Values = Record<string, string | number | boolean | string[] | File[] | undefined>;
@@ -48,17 +48,17 @@ interface Detail {
 	seconds_left: number | null;
 }
 
-/** Numbers are numeric by themselves; "name": of a length that nobody knows; "when": a date and a time. */
+/** `kind`: absent, "numeric" if the first row's cell is a number. "name": the head may be long. "when": a date and a time. */
 type Column<T> = [head: string, cell: (row: T) => Child, kind?: "numeric" | "numeric name" | "when"];
-/** Rows from `offset` on, at most `limit`; the total where it is known. */
+/** Loads at most `limit` rows from `offset` on, with the total of all rows if it is known. */
 type Load<T> = (query: { offset: number; limit: number }) => Promise<{ rows: readonly T[]; total?: number | undefined }>;
-/** `of` gives a word of the API, whose text is in `group`; `chosen` is what the filter stands on at first. */
+/** `of` returns an item's word of the API, whose text is in `group`. `chosen` is the word selected at first. */
 type Filter<T> = { label: string; group: string; of: (item: T) => string; chosen?: string | null };
 
 type Points = (number | null)[];
 type Line = { label: string; color: "accent" | "second" | "muted"; dashed?: boolean; dots?: boolean; hidden?: boolean };
 
-/** What the appliance says: a sentence, with the code and the figures that it was made of. */
+/** A sentence of the appliance, with its code and the figures in it, from which it can be translated. */
 interface Said {
 	message: string;
 	code?: string | undefined;
@@ -83,7 +83,7 @@ interface RunEvent {
 }
 interface RunLog {
 	lastId: string;
-	/** By step: after a resumption the last value of a step counts. */
+	/** By step. After a resumption the last value of a step counts. */
 	losses: Record<number, number>;
 	/** By step. */
 	checks: Record<number, { step: number; score: number; low: number; high: number; n: number }>;

@@ -1,4 +1,4 @@
-// What screens are built of, from one place.
+// Re-exports everything that screens are built from.
 export * from "./parts/chart.js";
 export * from "./parts/dialog.js";
 export * from "./parts/dom.js";

@@ -1,17 +1,17 @@
-// The verbs of the admin socket. Each room states those that it performs; their arguments come from the command line of this
-// machine, as JSON.
+// The verbs of the admin socket. Each room names the verbs that it performs. Their arguments come as JSON from the command line on
+// this machine.
 import { Failure } from "../base/errors.ts";
 
 export type Verbs = Record<string, (args: unknown) => unknown>;
 
-/** Throws bad_request if the argument is missing or no text. */
+/** Returns the argument `name`. Throws bad_request if it is missing or not a text. */
 export function textOf(args: unknown, name: string): string {
   const value = (args as Record<string, unknown> | null)?.[name];
   if (typeof value !== "string") throw new Failure("bad_request", `${name} is missing`);
   return value;
 }
 
-/** The text argument, which must be one of those known. Throws bad_request. */
+/** Returns the argument `name`, which must be one of the `known` texts. Throws bad_request. */
 export function oneOf<T extends string>(known: readonly T[], args: unknown, name: string): T {
   const value = textOf(args, name);
   const found = known.find((one) => one === value);

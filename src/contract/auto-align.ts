@@ -1,10 +1,10 @@
-// Auto-aligns: the request, and the records that report on it. The typed fields of the request's configuration are checked only
-// for their JSON type; planning checks values and bounds. The configuration is kept and returned byte for byte.
+// Auto-aligns: the request, and the records that report on it. These schemas check only the JSON types of the fields in the
+// request's configuration; planning checks values and bounds. The configuration is stored and returned byte for byte.
 import type { FromSchema } from "json-schema-to-ts";
 import { id, nullableTimestamp, score, timestamp } from "./common.ts";
 
 const text = { type: ["string", "null"] } as const;
-/** Also used for integers, since JSON has one kind of number. Planning checks whether a value must be whole. */
+/** Also used for integers, because JSON has one kind of number. Planning checks whether a value must be whole. */
 const number = { type: ["number", "null"] } as const;
 const numbers = { type: ["object", "null"], additionalProperties: number } as const;
 const block = { type: ["object", "null"] } as const;
@@ -53,7 +53,7 @@ export const autoAlignConfig = {
         llm_judge: block,
         rubric_ref: text,
         preference_model_ref: text,
-        // Only a limit on size: planning checks whether there are two.
+        // The maximum only limits the size. Planning checks that there are exactly two numbers.
         clip: { type: ["array", "null"], maxItems: 1000, items: number },
         composite: numbers,
         normalize: text,
@@ -107,7 +107,7 @@ export const autoAlignRequest = {
 /** The request as sent: fields with a default may be absent. */
 export type AutoAlignRequest = FromSchema<typeof autoAlignRequest, { keepDefaultedPropertiesOptional: true }>;
 
-/** First the statuses from which an auto-align can still go on, then those in which it has ended. */
+/** First the statuses from which an auto-align can still continue, then the statuses in which it has ended. */
 export const autoAlignStatuses = [
   "RECORDED",
   "PLANNING",
@@ -160,7 +160,7 @@ const lookVerdict = {
   },
 } as const;
 
-/** Why a phase, a look or the end was decided. Points are out of 100; hours are device hours. */
+/** Why a phase, a look or the end was chosen. Points are out of 100; hours are device hours. */
 export const decisionCard = {
   type: "object",
   additionalProperties: false,

@@ -16,7 +16,7 @@ import { endpoint } from "./endpoint.ts";
 
 export const splits = ["dev", "sealed", "retention"] as const;
 
-/** The same schema for every split that has items. */
+/** A schema of objects that have one field with the schema `of` for each split. A split without items has no field. */
 export const bySplit = <const Of>(of: Of) =>
   ({ type: "object", additionalProperties: false, properties: { dev: of, sealed: of, retention: of } }) as const;
 

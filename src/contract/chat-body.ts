@@ -1,4 +1,4 @@
-// The body of a chat request: messages, tools, form of the answer, thinking.
+// The body of a chat request: messages, tools, format of the answer, reasoning.
 import { having, rules, text, textPart, whenever, where } from "./common.ts";
 import { optionalModel } from "./inference-common.ts";
 import { choiceCount, drawing, streamOptions, temperature } from "./sampling.ts";
@@ -99,7 +99,7 @@ const isFormatted = {
   properties: { response_format: where("type", "json_object", "json_schema") },
 } as const;
 
-/** Why response_format refuses tools that may be called. */
+/** Message for a request with response_format and tools that the model may, but need not, call. */
 export const formatWithTools = "cannot be combined with response_format: set it to none or required";
 
 export const chatBody = {

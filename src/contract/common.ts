@@ -1,10 +1,10 @@
 // Schema parts that several endpoints share.
 import { hiddenCharacters } from "../base/visible.ts";
 
-/** Any text is accepted in a path; one that is not an id gives not_found. */
+/** An id in a path. Any text is accepted, and a text that is not an id leads to not_found. */
 const pathId = { type: "string", minLength: 1, maxLength: 200 } as const;
 export const id = { ...pathId, pattern: "^[^\\u0000]*$" } as const;
-/** No NUL characters: the JSON reader refuses them, and SQLite would end a text there. */
+/** Text without NUL characters. The JSON reader refuses them too, and SQLite would end a text there. */
 export const text = { type: "string", pattern: "^[^\\u0000]*$" } as const;
 /** Large enough for every count, and exact as a JSON number. */
 export const mostCount = 1_000_000_000;
@@ -19,7 +19,7 @@ export const nullableTimestamp = { type: ["string", "null"], description: "ISO 8
  */
 export const rules = (...all: object[]): object => ({ allOf: all });
 
-/** When `condition` holds, `consequence` must hold too; when it does not, `otherwise` must, if given. */
+/** If `condition` holds, `consequence` must hold too. If it does not, `otherwise` must hold, when that is given. */
 export const whenever = (condition: object, consequence: object, otherwise?: object): object => ({
   if: condition,
   // biome-ignore lint/suspicious/noThenProperty: a keyword of JSON Schema.
@@ -42,7 +42,7 @@ export const textPart = {
   ...rules(whenever(where("type", "text"), having("text"))),
 } as const;
 
-/** A single id in the path. */
+/** Schema of path parameters that are a single id. */
 export const idParam = <const K extends string>(key: K) =>
   ({
     type: "object",
@@ -51,7 +51,7 @@ export const idParam = <const K extends string>(key: K) =>
     properties: { [key]: pathId } as { [P in K]: typeof pathId },
   }) as const;
 
-/** Reply to a deletion, with the deleted id under `key`. */
+/** Schema of the reply to a deletion, with the deleted id under `key`. */
 export const deletion = <const K extends string>(key: K) =>
   ({
     type: "object",
@@ -62,7 +62,7 @@ export const deletion = <const K extends string>(key: K) =>
     },
   }) as const;
 
-/** Query values arrive as text; whole numbers are written in digits only. */
+/** Paging parameters. Query values arrive as text, and only a text of digits is read as a whole number. */
 export const page = {
   limit: { type: "integer", minimum: 1, maximum: 100, default: 10 },
   offset: { type: "integer", minimum: 0, maximum: 9007199254740991, default: 0 },
@@ -82,7 +82,10 @@ export const usageSums = {
   },
 } as const;
 
-/** For requests that create something. With a key they are carried out once, however often sent. Their replies hold no secrets. */
+/**
+ * Headers of requests that create something. A request with a key is carried out only once, however often it is sent. Its reply is
+ * stored for that, so an endpoint whose reply contains a secret must not use these headers.
+ */
 export const idempotencyHeaders = {
   type: "object",
   additionalProperties: false,
@@ -109,7 +112,7 @@ export const score = {
   },
 } as const;
 
-/** Notes on what is valid but may not be what the owner expects. */
+/** Notes on things that are valid, but that the owner may not expect. */
 export const warnings = {
   type: "array",
   items: {
@@ -143,7 +146,10 @@ export const progressDetail = {
   },
 } as const;
 
-/** The body of every error: the contract's `detail` and the `error` that OpenAI's clients read. */
+/**
+ * The body of errors: the contract's `detail`, and the `error` that OpenAI's clients read. The Messages endpoints have a different
+ * body (messagesFailureBody).
+ */
 export const failureBody = {
   type: "object",
   additionalProperties: false,

@@ -2,7 +2,7 @@
 import { bySplit, itemTypes, splits as splitNames } from "./benchmarks.ts";
 import { score } from "./common.ts";
 
-/** A score and how its interval was made. */
+/** A score, and how its interval was computed. */
 export const clusteredScore = {
   ...score,
   required: [...score.required, "method", "clusters", "design_effect"],
@@ -68,7 +68,7 @@ const side = {
   },
 } as const;
 
-/** The first model is `model_id`: `gained` counts the items that it answers better than the other. */
+/** Compares the model `model_id` with the model `compared_with`. `gained` counts the items that `model_id` answers better. */
 export const comparisonRecord = {
   type: "object",
   additionalProperties: false,

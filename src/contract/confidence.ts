@@ -21,7 +21,7 @@ const source = {
   },
 } as const;
 
-/** 0–100 on aligned models, null on base models; `confidence` explains the number. */
+/** From 0 to 100 for aligned models, null for base models. `confidence` explains the number. */
 export const confidenceScore = { type: ["number", "null"], minimum: 0, maximum: 100 } as const;
 export const confidence = {
   anyOf: [

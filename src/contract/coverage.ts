@@ -3,7 +3,7 @@ import type { FromSchema } from "json-schema-to-ts";
 
 const count = { type: "integer", minimum: 0 } as const;
 
-/** Why a passage has no row: it is code, or nothing in it was found worth asking about. */
+/** Why a passage has no row: it is code, or nothing was found in it that is worth asking about. */
 export const uncovered = ["code", "nothing_told"] as const;
 
 export const passageCoverage = {

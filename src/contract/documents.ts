@@ -26,7 +26,7 @@ const count = { type: "integer", minimum: 0 } as const;
 const share = { type: "number", minimum: 0, maximum: 1 } as const;
 const language = { type: "string", description: "ISO 639-1." } as const;
 
-/** Findings from reading a document. Null for documents that an older version took in. */
+/** What was found out while reading a document. A record has null instead if an older version read the document. */
 export const documentReport = {
   type: "object",
   additionalProperties: false,
@@ -114,12 +114,15 @@ export type DocumentReport = FromSchema<typeof documentReport>;
 export type DocumentWarning = DocumentReport["warnings"][number];
 
 /**
- * Where a span of clean text is in the original. Offsets count UTF-16 code units within: the decoded file for text, Markdown,
- * CSV, JSON and HTML; the chapter's decoded file for EPUB; the text in reading order of the page for PDF, the slide for PPTX,
- * the sheet for XLSX, and the page for DOCX where Word marked its pages; the whole text for other DOCX and for e-mail.
+ * Where a span of clean text is in the original. Offsets count UTF-16 code units. What they count in depends on the format:
+ * - text, Markdown, CSV, JSON and HTML: the decoded file;
+ * - EPUB: the decoded file of the chapter;
+ * - PDF, PPTX and XLSX: the text of the page, slide or sheet, in reading order;
+ * - DOCX: the text of the page if Word marked the pages, otherwise the whole text;
+ * - e-mail: the whole text.
  */
 export interface Place {
-  /** From 1; null where the format has no pages. */
+  /** Page of the first character, from 1; null if the format has no pages. */
   page: number | null;
   start: number;
   /** The page of the last character. */
@@ -141,16 +144,16 @@ export interface Block {
 
 /** Adjacent blocks, or a part of a long block, from which questions are made. Chunks do not overlap. */
 export interface Chunk {
-  /** The same text under the same headings has the same id. */
+  /** A hash of the text and its headings, so the same text under the same headings has the same id. */
   id: string;
   /** Offsets in the clean text, in UTF-16 code units. */
   start: number;
   end: number;
   /** The clean text from start to end. */
   text: string;
-  /** Headings above it, outermost first. */
+  /** Headings above the chunk, outermost first. */
   path: string[];
-  /** First row of the table in which the chunk begins, if that row is in an earlier chunk; else null. */
+  /** First row of the table that the chunk begins in, if that row is in an earlier chunk; otherwise null. */
   header: string | null;
   place: Place;
 }
@@ -178,7 +181,7 @@ export interface ReadDocument {
   language: string | null;
   /** The clean text. */
   text: string;
-  /** Offset at which each page begins in the text; absent where the format has no pages. */
+  /** Offset at which each page begins in the text; absent if the format has no pages. */
   pages?: number[];
   blocks: Block[];
   chunks: Chunk[];

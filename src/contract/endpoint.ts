@@ -21,7 +21,7 @@ export interface Endpoint {
   /** Files of multipart/form-data, all in the field `file`. */
   upload?: {
     many: boolean;
-    /** The file is a model, limited by PLUMBLINE_MODEL_BYTES. */
+    /** The file is a model, whose size is limited by PLUMBLINE_MODEL_BYTES. */
     model?: true;
   };
   reply: JSONSchema;
@@ -31,26 +31,27 @@ export interface Endpoint {
   text?: string;
   /** Status of a successful reply; 200 when absent. */
   status?: 202;
-  /** Schema of each event's data, where the endpoint can answer as text/event-stream. */
+  /** Schema of each event's data, if the endpoint can answer as text/event-stream. */
   events?: JSONSchema;
   /** Failures in addition to those of every endpoint. */
   errors: readonly FailureCode[];
   /**
-   * Absent: every request needs a key. `true`: none does. `loopback`: none does, but only this machine is answered.
-   * `key_elsewhere`: only requests from other machines need one.
+   * Which requests need no key. If this is absent, every request needs one. With `true`, no request needs one. With
+   * `loopback`, no request needs one, but only requests from this machine are answered. With `key_elsewhere`, only
+   * requests from other machines need one.
    */
   open?: true | "loopback" | "key_elsewhere";
-  /** Any valid key may call it, whatever its scopes. */
+  /** Any valid key may call the endpoint, whatever the key's scopes. */
   anyScope?: true;
-  /** Polled by monitoring programs, so its requests are logged at debug level only. */
+  /** Polled by monitoring programs or pages, so its requests are logged at debug level only and are not traced. */
   watched?: true;
   /** Generates tokens with a model, so token limits apply. They always apply to endpoints tagged inference. */
   generates?: true;
   /** May be answered by the upstream that X-Provider names. */
   forwards?: true;
-  /** Form of its errors, where that is not OpenAI's. */
+  /** Format of the endpoint's errors, if it is not OpenAI's. */
   dialect?: "anthropic";
-  /** The body may be ten times as large as others; for inference. */
+  /** The body may be ten times as large as that of other endpoints; for inference. */
   largeBody?: true;
 }
 
@@ -62,7 +63,7 @@ export const endpoint = <const E extends Endpoint>(promise: E): E => promise;
 export const scopes = ["inference", "documents", "alignments", "models", "agents", "keys", "admin"] as const;
 export type Scope = (typeof scopes)[number];
 
-/** The scope that an endpoint requires, by its tag. An open endpoint and one for any scope require none. */
+/** The scope that an endpoint requires, by its tag. Endpoints with `anyScope`, and open ones called without a key, require none. */
 export const scopeOfTag: Readonly<Record<string, Scope>> = {
   documents: "documents",
   benchmarks: "documents",
@@ -103,23 +104,24 @@ interface Received<E> {
   query: Part<E, "query">;
   headers: Part<E, "headers">;
   body: Part<E, "body">;
-  /** The text of each verbatim field that the body has. */
+  /** The text, exactly as sent, of each verbatim field that the body has. */
   raw: Record<string, string>;
   files: UploadedFile[];
   requestId: string;
   /** The Last-Event-ID header of a resumed event stream. */
   lastEventId: string | null;
-  /** Aborted when the client leaves. */
+  /** Aborted when the client disconnects. */
   signal: AbortSignal;
-  /** Sets a response header; for a stream, before its first event. */
+  /** Sets a response header. For a stream, call this before the first event. */
   setHeader(name: string, value: string): void;
 }
 
 /** Additional input of endpoints that take an Idempotency-Key. */
 interface Repeatable<E extends Endpoint> {
   /**
-   * Stores the reply. Call it in the transaction that creates what the reply describes, so that a crash leaves both or
-   * neither; do not call it when nothing is created. `subjects`: ids of the deletable resources that the reply describes.
+   * Stores the reply. Call this in the transaction that creates what the reply describes, so that a crash leaves both or
+   * neither. Do not call it if nothing is created. `subjects` are the ids of the deletable resources that the reply
+   * describes.
    */
   keepReply(reply: Reply<E>, subjects?: readonly string[]): void;
 }
@@ -136,7 +138,7 @@ export interface StreamEvent {
   data: string;
 }
 
-/** What a handler returns to answer as an event stream. Its first event is awaited before any header is sent. */
+/** A handler returns this to answer as an event stream. The first event is awaited before any header is sent. */
 export class EventStream {
   readonly events: AsyncIterable<StreamEvent>;
   constructor(events: AsyncIterable<StreamEvent>) {

@@ -1,4 +1,4 @@
-// Results of an evaluation: scores, the paired comparison, what the run measured besides, and every item.
+// Results of an evaluation: scores, the paired comparison, further measurements of the run, and every item.
 import { bySplit, itemTypes, splits as splitNames } from "./benchmarks.ts";
 import { score, timestamp } from "./common.ts";
 import { clusteredScore, comparison } from "./comparisons.ts";
@@ -58,7 +58,7 @@ const graded_by = {
   },
 } as const;
 
-/** `score` and `n` refer to the sealed split; the paired comparison is with the base on the same items. */
+/** `score` and `n` are those of the sealed split. The paired comparison is with the base, on the same items. */
 export const evaluationResults = {
   type: "object",
   additionalProperties: false,

@@ -1,4 +1,4 @@
-// Example values for the API page, by field name. A schema with `examples` of its own uses none of these. A test checks every
+// Example values for the API page, by field name. They are not used for a schema that has its own `examples`. A test checks every
 // example against its schema.
 
 export const exampleValues: Readonly<Record<string, unknown>> = {

@@ -1,4 +1,4 @@
-// The whole API on one screen.
+// The whole API, put together from its groups of endpoints.
 import { access } from "./access.ts";
 import { agents } from "./agents.ts";
 import { alignments } from "./alignments.ts";

@@ -10,7 +10,7 @@ import {
   optionalModel,
 } from "./inference-common.ts";
 
-/** Errors on these routes: Anthropic's envelope, with the contract's `detail` beside it. */
+/** The body of errors on these routes: Anthropic's envelope, with the contract's `detail` in addition. */
 export const messagesFailureBody = {
   type: "object",
   additionalProperties: false,
@@ -64,14 +64,14 @@ const blocks = {
   },
 } as const;
 
-/** The blocks that a message of that role may have. */
+/** The rule that a message of this role may only contain blocks of these types. */
 const blocksOf = (role: string, ...types: string[]) =>
   whenever(where("role", role), {
     type: "object",
     properties: {
       content: {
         type: ["string", "array"],
-        // Repeated here because ajv applies rules before properties, and would check every item.
+        // The limit is repeated here because ajv applies rules before properties, and would otherwise check every item.
         maxItems: blocks.maxItems,
         items: {
           type: "object",

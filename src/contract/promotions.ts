@@ -64,7 +64,10 @@ const verdict = {
   },
 } as const;
 
-/** A channel is what an application relies on: one name of one owner over one base. At most one of its models is promoted. */
+/**
+ * A channel is a stable name that applications use instead of a model's. It belongs to one owner and one base model, and at most
+ * one model is promoted to it at a time.
+ */
 const channel = {
   ...name,
   description:

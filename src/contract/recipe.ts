@@ -1,9 +1,9 @@
-// The recipe of an alignment: how it is trained, on what rows, and how it is checked. Data only.
+// The recipe of an alignment: how the model is trained, on which rows, and how the result is checked. Data only.
 import type { FromSchema } from "json-schema-to-ts";
 
 const count = { type: "integer", minimum: 0 } as const;
 
-/** A recipe, with every field filled in. The presets in config/recipes/ resolve to one. */
+/** A recipe, as each preset in config/recipes/ is. The comment on an optional field says what applies when it is absent. */
 export const recipe = {
   type: "object",
   additionalProperties: false,
@@ -15,7 +15,10 @@ export const recipe = {
       required: ["type", "token_reduction"],
       properties: {
         type: { const: "cross_entropy" },
-        /** mean, sum: over the tokens of a step. sequence_mean: every row of the documents counts alike, however long its answer. */
+        /**
+         * How the losses of tokens are combined. mean and sum are over the tokens of a step. With sequence_mean, every row of the
+         * documents has the same weight, however long its answer is.
+         */
         token_reduction: { enum: ["mean", "sum", "sequence_mean"] },
       },
     },
@@ -35,7 +38,10 @@ export const recipe = {
       ],
       properties: {
         type: { const: "adamw" },
-        /** null: chosen by the model's architecture and width (ruleLearningRate in run/schedule.ts), and stated in report.json. */
+        /**
+         * If null, the rate is chosen by the model's architecture and width (ruleLearningRate in run/schedule.ts), and reported in
+         * report.json.
+         */
         learning_rate: { type: ["number", "null"], exclusiveMinimum: 0, maximum: 0.1 },
         beta1: { type: "number", minimum: 0, exclusiveMaximum: 1 },
         beta2: { type: "number", minimum: 0, exclusiveMaximum: 1 },
@@ -46,7 +52,7 @@ export const recipe = {
         warmup_ratio: { type: "number", minimum: 0, exclusiveMaximum: 1 },
         /** Replaces warmup_ratio when present. */
         warmup_steps: count,
-        /** Factor on the learning rate, whether that is given or chosen by the rule; 1 when absent. */
+        /** Factor on the learning rate, whether the rate is given or chosen by the rule; 1 when absent. */
         lr_multiplier: { type: "number", exclusiveMinimum: 0 },
       },
     },
@@ -81,7 +87,7 @@ export const recipe = {
         alpha: { type: "number", exclusiveMinimum: 0 },
         train_attn: { type: "boolean" },
         train_mlp: { type: "boolean" },
-        /** Whether to train the output head, where it is not tied to the token embedding; false when absent. */
+        /** Whether to train the output head, if it is not tied to the token embedding; false when absent. */
         train_unembed: { type: "boolean" },
         /** Share of the layers, counted from the output, that have an adapter; 1 when absent. */
         top_layers: { type: "number", exclusiveMinimum: 0, maximum: 1 },
@@ -110,9 +116,12 @@ export const recipe = {
       additionalProperties: false,
       required: ["phrasings", "replay_share"],
       properties: {
-        /** Rows per target and rung. A target of several parts can get more when a writer has questions for it. */
+        /** Rows per target and rung. A target with several parts can get more rows if a writer has questions for it. */
         phrasings: { type: "integer", minimum: 1, maximum: 64 },
-        /** Largest number of rungs. Each has its own wordings; the next one follows while the dev score rises. 1 when absent. */
+        /**
+         * Maximum number of rungs, the stages of the curriculum; 1 when absent. Each rung has its own wordings. The next rung
+         * follows only while the dev score rises.
+         */
         rungs: { type: "integer", minimum: 1, maximum: 16 },
         /** Whether a model writes questions in addition to the plain forms; enabled when absent. */
         synthetic: {
@@ -127,18 +136,21 @@ export const recipe = {
           additionalProperties: false,
           required: ["document", "prompt_field", "answer_field"],
           properties: {
-            /** Name of the document, with or without its extension; null: all documents that have the two columns. */
+            /** Name of the document, with or without its extension; null for all documents that have the two columns. */
             document: { type: ["string", "null"] },
             prompt_field: { type: "string" },
             answer_field: { type: "string" },
           },
         },
-        /** These two occur in folders of older versions; nothing reads them. */
+        /** These two fields occur in run folders of older versions. Nothing reads them. */
         probe_known: { type: "boolean" },
         proposals_per_chunk: { type: "integer", minimum: 0, maximum: 64 },
-        /** Number of the base's likeliest tokens used as targets of replayed rows. 0 (the default): the sampled token. */
+        /**
+         * Number of the base's likeliest tokens that are the soft targets at each position of a replayed row. With 0, the default,
+         * the target is the sampled token.
+         */
         replay_top_k: { type: "integer", minimum: 0, maximum: 1024 },
-        /** Weight of a token with such targets, relative to a token of a document's row; 1 when absent. */
+        /** Weight of a token with soft targets, relative to a token of a document's row; 1 when absent. */
         replay_weight: { type: "number", minimum: 0.1, maximum: 100 },
         /** Maximum number of tokens of a replayed answer; 32 when absent. */
         replay_tokens: { type: "integer", minimum: 4, maximum: 1024 },
@@ -146,33 +158,39 @@ export const recipe = {
         replay_share: { type: "number", minimum: 0, maximum: 0.9 },
       },
     },
-    /** Limits on what an adapter may lose; nothing is watched when absent. */
+    /** Limits on what an adapter may lose. When absent, losses are not measured. */
     guards: {
       type: "object",
       additionalProperties: false,
       required: ["retained_items", "max_loss", "max_kl", "max_perplexity_rise"],
       properties: {
-        /** Maximum number of general-knowledge items in the retention suite. Items count that the base answers right in both wordings. */
+        /**
+         * Maximum number of general-knowledge items in the retention suite. It contains only items that the base answers correctly
+         * in both wordings.
+         */
         retained_items: { type: "integer", minimum: 1 },
-        /** Points that a suite may lose before it counts against an adapter. */
+        /** Points that an adapter may lose in a suite before the loss counts against it. */
         max_loss: { type: "number", minimum: 0, maximum: 100 },
-        /** Paragraphs of generic text on which drift is measured, spread evenly over those available; all when absent. */
+        /**
+         * Number of paragraphs of generic text on which divergence is measured, spread evenly over those available; all when
+         * absent.
+         */
         prose_paragraphs: { type: "integer", minimum: 1 },
         /** Limits on these paragraphs: KL(base‖adapter) in nats, and the rise of perplexity in percent. */
         max_kl: { type: "number", minimum: 0 },
         max_perplexity_rise: { type: "number", minimum: 0 },
       },
     },
-    /** On-policy distillation from the base when a guard limit was exceeded; none when absent. */
+    /** On-policy distillation from the base, done if an adapter exceeds a limit of `guards`; no repair is done when absent. */
     repair: {
       type: "object",
       additionalProperties: false,
       required: ["steps", "check_every_steps", "prompts", "tokens", "top_k", "rows", "lr_factor"],
       properties: {
         steps: { type: "integer", minimum: 1, maximum: 10000 },
-        /** Number of steps between checks whether the repair is enough. */
+        /** Number of steps between the checks whether the repair is sufficient. */
         check_every_steps: { type: "integer", minimum: 1 },
-        /** Prompts per step. The adapter answers them itself; the base's likeliest tokens are the targets. */
+        /** Prompts per step. The adapter answers them, and the base's likeliest tokens are the targets. */
         prompts: { type: "integer", minimum: 1, maximum: 1024 },
         tokens: { type: "integer", minimum: 4, maximum: 1024 },
         top_k: { type: "integer", minimum: 1, maximum: 1024 },

@@ -1,4 +1,4 @@
-/** Fields and query parameters that have another name now: the old name and its successor. A request with an old one is refused. */
+/** New names of renamed fields and query parameters, by their old names. A request that uses an old name is refused. */
 export const renamedFields: Readonly<Record<string, string>> = {
   line: "channel",
 };

@@ -1,18 +1,18 @@
-// The contract between the appliance and whatever machine does a run: the files of runs/<alignment_id>/. What both say to each
-// other meanwhile is in run-lines.ts. Data only.
+// The contract between the appliance and the machine that does a run: the files of runs/<alignment_id>/. The lines that the two
+// exchange while the run lasts are in run-lines.ts. Data only.
 //
 //   request.json      resolved configuration (runRequest)
-//   snapshot/         documents/<n>.json (snapshotDocument), dev.jsonl (snapshotItem per line). Never the sealed split
+//   snapshot/         documents/<n>.json (snapshotDocument), dev.jsonl (snapshotItem per line). The sealed split is never here
 //   events.jsonl      append-only (runEvent per line). A resumed run drops a torn last line, continues the numbering and
 //                     writes `resumed`
 //   prepared/         the rows as token ids and as text. A resumed run trains on the same rows, and the appliance searches
 //                     rows.jsonl for sealed questions
 //   checkpoints/<n>/  adapter and moments (the trainer's), state.json (the loop's), build.json
 //   guards/           answers of the base (base/) and of each candidate adapter to the dev and guard questions
-//   plan/             auto-align only: what the base was found to need, and for each phase its adapter and the result of its check
+//   plan/             auto-align only: the diagnosis of the base, and for each phase its adapter and the result of its check
 //   reward-models.jsonl  auto-align only: answers of the judge and preference models that the appliance asks
-//   looks/<n>/        auto-align only: scores.json, which the appliance writes after it has asked the adapter that meets the
-//                     target on dev a third of the sealed questions
+//   looks/<n>/        auto-align only: scores.json, which the appliance writes. It says how the adapter that meets the target on
+//                     dev answered a third of the sealed questions
 //   artefact/         adapter.gguf, the same adapter as peft/, calibration.json, sources.json, report.json, report.html
 //   result.json       written last (runResult)
 import type { FromSchema } from "json-schema-to-ts";
@@ -40,7 +40,7 @@ export const runRequest = {
   properties: {
     format: { const: 1 },
     alignment_id: { type: "string" },
-    /** Rises with every claim of the job, and is part of every event. The file is rewritten at each claim. */
+    /** Rises with every claim of the job, and is part of every event. This file is rewritten at each claim. */
     fence: { type: "integer", minimum: 1 },
     recipe_name: { type: "string" },
     recipe,
@@ -50,7 +50,7 @@ export const runRequest = {
       required: ["id", "sha256", "path", "architecture"],
       properties: { id: { type: "string" }, sha256, path: { type: "string" }, architecture: { type: "string" } },
     },
-    /** In snapshot order: snapshot/documents/<index>.json */
+    /** In the order of the snapshot: the index of a document is the name of its file, snapshot/documents/<index>.json. */
     documents: {
       type: "array",
       minItems: 1,
@@ -67,7 +67,7 @@ export const runRequest = {
         },
       },
     },
-    /** snapshot/dev.jsonl; null without a benchmark. */
+    /** The benchmark's dev questions in snapshot/dev.jsonl; null without a benchmark. */
     dev: {
       type: ["object", "null"],
       additionalProperties: false,
@@ -78,13 +78,16 @@ export const runRequest = {
         /** SHA-256 of the benchmark, as in its record; absent in older folders. */
         benchmark_sha256: sha256,
         items: count,
-        /** SHA-256 of snapshot/marks.json: salted marks of all questions, including the sealed ones; absent in older folders. */
+        /**
+         * SHA-256 of snapshot/marks.json, which has salted hashes of all questions, including the sealed ones; absent in older
+         * folders.
+         */
         marks_sha256: sha256,
       },
     },
     /** Owner of the documents; null or absent when the project does not name one. */
     organisation: { type: ["string", "null"] },
-    /** The model that wrote teacher.jsonl, the questions of the rows; null or absent when there was none. */
+    /** The teacher model, which wrote the questions in teacher.jsonl; null or absent when there was none. */
     teacher: {
       type: ["object", "null"],
       additionalProperties: false,
@@ -98,10 +101,10 @@ export const runRequest = {
       properties: {
         /** Limit on machine memory for the trainer and for inference, which are never open together. */
         memory_bytes: count,
-        /** The same for GPU memory. 0: no GPU is used, or there is no limit and all of it may be used. */
+        /** The same for GPU memory. 0 sets no limit; the appliance writes 0 if it found no GPU. */
         gpu_memory_bytes: count,
         threads: { type: "integer", minimum: 1 },
-        /** Tokens computed at the same time, and how many it would be with enough memory; absent in older folders. */
+        /** Number of tokens computed at the same time, and what it would be with enough memory; both absent in older folders. */
         pass_tokens: count,
         full_pass_tokens: count,
       },
@@ -127,9 +130,9 @@ export const runRequest = {
         },
         /** Number of questions in each third of the sealed split. */
         thirds: { type: "array", minItems: 3, maxItems: 3, items: count },
-        /** Number of phases that had run when the user last resumed it from a pause. */
+        /** Number of phases that had run when the user last resumed the auto-align from a pause. */
         resumed_after: count,
-        /** True when no further phase may begin; the best checkpoint so far is then packaged. */
+        /** Whether the auto-align is to end: no further phase begins, and the best checkpoint so far is packaged. */
         stopping: { type: "boolean" },
       },
     },
@@ -140,7 +143,7 @@ export const runRequest = {
       required: ["sha256", "path"],
       properties: { sha256, path: { type: "string" } },
     },
-    /** Versions that must be the same for a bitwise resumption. */
+    /** Versions that must be the same for a resumed run to give bitwise the same result. */
     versions: {
       type: "object",
       additionalProperties: false,
@@ -161,7 +164,7 @@ export const snapshotDocument = {
     name: { type: "string" },
     media_type: { enum: ["text/plain", "text/markdown", "text/csv"] },
     text: { type: "string" },
-    /** Offset at which each page begins, in UTF-16 code units; absent where the format has no pages. */
+    /** Offset at which each page begins, in UTF-16 code units; absent if the format has no pages. */
     pages: { type: "array", items: { type: "integer", minimum: 0 } },
     /** Blocks of the parsed document; absent in snapshots of older versions. */
     blocks: {
@@ -197,7 +200,7 @@ export const snapshotItem = {
     response: { type: "string" },
     aliases: { type: "array", items: { type: "string" } },
     cluster: { type: "string" },
-    /** Reference answers of other dev items of the same kind. An answer that names one of them does not count as right. */
+    /** Reference answers of other dev items of the same kind. An answer that also names one of these counts as wrong. */
     competitors: { type: "array", items: { type: "string" } },
   },
 } as const;
@@ -256,11 +259,11 @@ export const runEvent = {
       ],
     },
     phase: { enum: phases },
-    /** Progress within this phase; total is null while unknown. */
+    /** Progress within this phase; total is null as long as it is unknown. */
     done: { type: "number" },
     total: { type: ["number", "null"] },
     unit: { type: "string" },
-    /** Units per second, and the seconds left at that rate; null while unknown. */
+    /** Units per second, and the seconds left at that rate; null as long as they are unknown. */
     rate: { type: ["number", "null"] },
     seconds_left: { type: ["number", "null"] },
     step: count,
@@ -274,14 +277,14 @@ export const runEvent = {
     code: { type: "string" },
     /** The values in the message of a warning. */
     parameters: { type: "object", additionalProperties: { type: ["string", "number"] } },
-    /** For a decision of an auto-align: its DecisionCard (run/plan/state.ts) and what comes next. */
+    /** For a decision of an auto-align's planner: its DecisionCard (run/plan/state.ts), with what comes next as `next`. */
     card: { type: "object" },
   },
 } as const;
 
 export type RunEvent = FromSchema<typeof runEvent>;
 
-/** Runs of older versions have no sources.json. */
+/** Files of an artefact. Artefacts of older versions have no sources.json. */
 export const artefactFiles = [
   "adapter.gguf",
   "peft/adapter_model.safetensors",
@@ -299,7 +302,10 @@ export const runResult = {
   properties: {
     format: { const: 1 },
     fence: { type: "integer", minimum: 1 },
-    /** `look` and `paused` end the process, not the auto-align: it goes on once it has its scores, or when a user resumes it. */
+    /**
+     * With `look` and `paused`, only the process ends. The auto-align continues once the look has its scores, or when a user
+     * resumes it.
+     */
     outcome: { enum: ["completed", "look", "paused", "stopped", "failed"] },
     error: {
       type: ["object", "null"],
@@ -317,7 +323,7 @@ export const runResult = {
         status: { enum: ["RUNNING", "REACHED", "BUDGET_SPENT", "PAUSED", "STOPPED"] },
         /** Whether the lower bound of the look's score meets the target too; null when the target was not reached. */
         confirmed: { type: ["boolean", "null"] },
-        /** The best checkpoint. `base` when no phase brought a gain; there is then no artefact. */
+        /** The best checkpoint. It is `base` if no phase brought a gain; then there is no artefact. */
         checkpoint: { type: "string" },
         phases: count,
         hours: { type: "number", minimum: 0 },
@@ -327,9 +333,9 @@ export const runResult = {
         help: { type: "array", items: { type: "string" } },
       },
     },
-    /** Verdict on a completed run; absent in results of older versions. */
+    /** Verdict on a completed run; absent if there is no artefact, and in results of older versions. */
     verdict: runVerdict,
-    /** Files under artefact/ of a completed run. Empty for an auto-align that ends at the base. */
+    /** Files under artefact/ of a completed run. Empty for an auto-align whose best checkpoint is the base. */
     files: {
       type: "array",
       items: {
@@ -351,24 +357,25 @@ export interface Divergence {
   tokens: number;
   base_perplexity: number;
   perplexity: number;
-  /** Percent. */
+  /** In per cent. */
   perplexity_rise: number;
   /**
-   * Mean of KL(base‖adapter) over the tokens, in nats, computed over the base's likeliest tokens and all others grouped as
-   * one. It never exceeds the full KL, and is close to it where those tokens hold nearly all of the base's probability.
+   * Mean of KL(base‖adapter) over the tokens, in nats. At each token it is computed over the base's likeliest tokens, with all
+   * other tokens grouped as one. So it never exceeds the full KL, and is close to it if the likeliest tokens have nearly all of
+   * the base's probability.
    */
   kl: number;
-  /** Mean of the probability that the base gives to its likeliest tokens together. */
+  /** Mean of the total probability that the base gives to its likeliest tokens. */
   covered: number;
 }
 
-/** One regression suite before and after, in points. */
+/** The results of one regression suite for the base and for the adapter, in points. */
 export interface SuiteResult {
   name: "retention" | "general" | "format" | "refusals";
   n: number;
   base: number;
   aligned: number;
-  /** Whether a loss counts against an adapter: only if the base is certainly above chance. Otherwise it is just reported. */
+  /** Whether a loss counts against an adapter. A loss counts if the base is certainly above chance; otherwise it is only reported. */
   gates: boolean;
   /** Questions that the base passes and the adapter fails, and the reverse. */
   lost: string[];
@@ -381,7 +388,7 @@ export interface GuardResults {
   drift: Divergence;
 }
 
-/** looks/<n>/scores.json: for each question of the third its score in [0, 1] and its cluster, and the hours that the look took. */
+/** looks/<n>/scores.json: the score in [0, 1] and the cluster of each question of the third, and the hours that the look took. */
 export const lookScores = {
   type: "object",
   additionalProperties: false,

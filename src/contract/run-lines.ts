@@ -1,18 +1,21 @@
-// The JSON lines between the appliance and a run while it lasts, on its stdin and stdout, and its exit codes. Data only.
+// The JSON lines that the appliance and a run exchange on the run's stdin and stdout, and the run's exit codes. Data only.
 import type { FromSchema } from "json-schema-to-ts";
 
 const count = { type: "integer", minimum: 0 } as const;
 
-/** A line on the run's stdin. `stop` ends it after the current step, with outcome stopped. All but answers are acknowledged. */
+/**
+ * A line on the run's stdin. `stop` ends the run after the current step, with the outcome stopped. All commands except answers are
+ * acknowledged or refused.
+ */
 export const runCommand = {
   type: "object",
   additionalProperties: false,
   required: ["seq", "command"],
   properties: {
-    /** For an answer: the seq of its question. */
+    /** Number of the command; for an answer, the seq of its question. */
     seq: { type: "integer", minimum: 1 },
     command: { enum: ["pause", "resume", "stop", "answer"] },
-    /** For an answer: a judge's text, or a preference model's score for each answer that it was shown. */
+    /** For an answer: the judge's text, or the preference model's score for each answer that the question contained. */
     said: { type: ["string", "array"], items: { type: "number" } },
     /** For an answer: why the question could not be answered. */
     failed: { type: "string" },
@@ -21,7 +24,10 @@ export const runCommand = {
 
 export type RunCommand = FromSchema<typeof runCommand>;
 
-/** A question to a model that the request names but the run has not loaded: a run opens no connection and no other model. */
+/**
+ * A question to a model that the request names and the run has not loaded. The appliance asks that model, because a run opens no
+ * network connection and loads no other model.
+ */
 export const modelQuestion = {
   anyOf: [
     {
@@ -51,7 +57,10 @@ export const modelQuestion = {
 
 export type ModelQuestion = FromSchema<typeof modelQuestion>;
 
-/** A line on the run's stdout: an acknowledgement, a heartbeat (once a second while the main loop lives) or a question. */
+/**
+ * A line on the run's stdout: an acknowledgement or refusal of a command, a heartbeat (once a second as long as the event loop is
+ * not blocked), or a question.
+ */
 export const runReply = {
   type: "object",
   additionalProperties: false,
@@ -61,7 +70,7 @@ export const runReply = {
     seq: { type: "integer", minimum: 1 },
     message: { type: "string" },
     events: count,
-    /** Answered by a command with the same seq, which is not acknowledged. */
+    /** The question of an `ask`. The answer is a command with the same seq, which is not acknowledged. */
     question: modelQuestion,
   },
 } as const;

@@ -1,4 +1,4 @@
-// What clients and evaluation tools ask besides answers: which models there are, and how a model tokenises text.
+// Endpoints that clients and evaluation tools need besides inference: the list of models, and how a model tokenises text.
 import { text } from "./common.ts";
 import { endpoint } from "./endpoint.ts";
 import { inferenceErrors, inferenceHeaders, inferencePaths, optionalModel, tokenIds } from "./inference-common.ts";

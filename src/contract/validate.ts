@@ -15,9 +15,9 @@ const options = {
 } as const;
 
 /**
- * For a small value every error is reported. A large value is checked only up to its first error, because an invalid list of
- * millions of items has millions of errors; lengths are then checked before items, and nothing after the error is checked.
- * The fields of a large invalid object are then checked one by one, each by the same rule.
+ * `thorough` checks small values and reports every error. `quick` checks large values only up to the first error, because an
+ * invalid list of millions of items has millions of errors. It checks lengths before items. The fields of a large invalid object
+ * are then checked one by one, and the same rule applies to each field.
  */
 const thorough = new Ajv2020({ ...options, allErrors: true });
 const quick = new Ajv2020(options);
@@ -27,8 +27,8 @@ const fewParts = 2_000;
 
 /**
  * Returns a function that checks a value against the schema, fills in defaults and reports the invalid fields. The schema is
- * compiled on first use: compiling all at once would take a third of the appliance's start. That use throws if the schema
- * itself is invalid.
+ * compiled on first use, because compiling all schemas at once would take a third of the appliance's start. The first use throws
+ * if the schema itself is invalid.
  */
 export function compile<S extends JSONSchema>(
   schema: S,
@@ -46,7 +46,7 @@ export function compile<S extends JSONSchema>(
     check.errors = null;
     const details = told(errors).map((error) => detailOf(error, at));
     const ofFields = isSmall ? [] : detailsOfFields(value, at);
-    // An error of a rule between fields belongs to no single field; then the first error is reported.
+    // An error of a rule between fields belongs to no single field. In that case the first error is reported.
     return { ok: false, details: ofFields.length > 0 ? ofFields : details };
   };
 }
@@ -89,7 +89,7 @@ interface ObjectSchema {
 
 const missingAt = (loc: Path): ValidationDetail => ({ loc, msg: "field required", type: "missing" });
 
-/** If the field has another name now, and the object has a field of that name, the message gives it. */
+/** Reports an unknown field. If the field was renamed, and the schema has a field of the new name, the message names that. */
 function unknownAt(at: Path, name: string, properties: object): ValidationDetail {
   const successor = Object.hasOwn(renamedFields, name) ? renamedFields[name]! : null;
   const isRenamed = successor !== null && Object.hasOwn(properties, successor);
@@ -97,7 +97,7 @@ function unknownAt(at: Path, name: string, properties: object): ValidationDetail
   return { loc: [...at, name], msg, type: "extra_forbidden" };
 }
 
-/** Whether a value is small. Inspects no more than about `fewParts` parts of it. */
+/** Whether a value is small. Stops counting once more than `fewParts` parts are found. */
 function hasFewParts(value: unknown): boolean {
   const left = [value];
   for (let parts = 0; left.length > 0; ) {
@@ -115,8 +115,8 @@ function hasFewParts(value: unknown): boolean {
 const mostErrors = 200;
 
 /**
- * Keeps the useful ones of ajv's errors. For alternatives (anyOf), only the errors of the alternative that fits the value's
- * type are kept, if there is exactly one. Errors of `if` are dropped: the errors within its `then` say what is missing.
+ * Returns the useful ones of ajv's errors. For alternatives (anyOf), only the errors of the alternative that fits the value's
+ * type are kept, if there is exactly one. Errors of `if` are dropped, because the errors within its `then` say what is missing.
  */
 function told(errors: readonly ErrorObject[]): ErrorObject[] {
   let kept = errors.slice(0, mostErrors).filter(({ keyword }) => keyword !== "if");
@@ -147,7 +147,7 @@ function detailOf(error: ErrorObject, at: Path): ValidationDetail {
     const { properties = {} } = error.parentSchema as ObjectSchema;
     return unknownAt([...at, ...path], String(error.params.additionalProperty), properties);
   }
-  // The description of a property that is never accepted says why.
+  // If a property is never accepted, its description says why.
   const { type, description } = (error.parentSchema ?? {}) as { type?: unknown; description?: string };
   const isNotTaken = error.keyword === "not" || (error.keyword === "type" && type === "null");
   if (isNotTaken && description !== undefined)

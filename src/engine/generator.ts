@@ -4,14 +4,13 @@ import type { ModelKind } from "./gguf/pooling.ts";
 
 export type { ModelKind } from "./gguf/pooling.ts";
 
-/** A base GGUF and, when aligned, the adapter over it. Paths come from the store, never from a request. */
+/** A base and, for an aligned model, its adapter; both are GGUF files. Paths come from the store, never from a request. */
 export interface ModelRef {
   baseId: string;
   basePath: string;
   adapter?: { id: string; path: string };
 }
 
-/** The tokenizer of a GGUF. */
 export interface Tokenizer {
   /** parseSpecial: whether `<|im_start|>` and the like become control tokens; false for anything a user wrote. */
   encode(text: string, parseSpecial: boolean): number[];
@@ -47,7 +46,7 @@ export interface Sampling {
   logitBias: ReadonlyMap<number, number>;
 }
 
-/** Served in this order: interactive requests, evaluation, generation of data. */
+/** The kinds of waiting requests, in the order in which they get slots: interactive, evaluation, generation of data. */
 export type Priority = "interactive" | "evaluation" | "generation";
 
 export interface GenerateRequest {
@@ -60,7 +59,7 @@ export interface GenerateRequest {
   priority: Priority;
   /** Prompt prefixes are reused within one owner only. */
   owner: string;
-  /** A continuing conversation of the owner: its cells are kept in preference to those of requests without one. */
+  /** A conversation of the owner that continues. A request that needs a fresh slot takes slots of conversations last. */
   session?: string;
   signal: AbortSignal;
   /** GBNF that the answer must follow, from its first token or from where `steer` says. Not together with ignoreEos. */
@@ -75,14 +74,14 @@ export interface GenerateRequest {
    * Called once, when the prompt has been read, with all its tokens. Such a prompt is read whole, without a cached prefix.
    */
   onPrompt?: (tokens: readonly PromptToken[]) => void;
-  /** Called once, when the request has waited for its slot and takes it. */
+  /** Called once, when the request takes its slot. */
   onSlot?: () => void;
 }
 
 export interface Steering {
   /** Tokens to take next instead of drawing. The grammar neither checks them nor advances by them. */
   take?: readonly number[];
-  /** Whether the grammar applies from here on. Left out: as before; it is `true` at the beginning. */
+  /** Whether the grammar applies from here on. Left out, nothing changes. At the beginning the grammar applies. */
   constrained?: boolean;
 }
 
@@ -93,9 +92,9 @@ export interface PromptToken {
 }
 
 /**
- * The 64 most probable tokens of a step and their raw logits, falling, as the model gave them: before temperature and
- * penalties. With a logit bias the 64 are chosen under it, but the logits are given without it. Fewer where the vocabulary is
- * smaller.
+ * The 64 most probable tokens of a step and their raw logits in descending order: the model's own, before temperature and
+ * penalties. A logit bias affects which 64 tokens are kept, but `logits` and the order are without the bias. There are fewer
+ * than 64 if the vocabulary is smaller.
  */
 export interface TopLogits {
   tokens: Int32Array;
@@ -105,13 +104,13 @@ export interface TopLogits {
 /** One token of an answer. The token that ends the answer is the last one; its text is what was held back until then. */
 export interface GeneratedToken {
   token: number;
-  /** Text that became complete with this token: whole code points only, "" while one is unfinished or a stop string may begin. */
+  /** Text that became complete with this token. "" while a code point is unfinished or a stop string may have begun. */
   text: string;
   /** ln p over the 64 kept raw logits, in nats, whatever the sampling settings. */
   logprob: number;
   /** Always includes the token, even when a grammar or `steer` took one from outside the 64. */
   top: TopLogits;
-  /** ln of the sum of e^logit over the whole vocabulary, if asked for: ln p of a token is its logit minus this. */
+  /** ln of the sum of e^logit over the whole vocabulary; null unless `exact`. ln p of a token is its logit minus this. */
   logZ: number | null;
   /** Whether `steer` set the token instead of a draw. */
   isForced: boolean;
@@ -135,7 +134,7 @@ export interface EvaluateRequest {
   signal: AbortSignal;
   /** Called in item order as groups finish. */
   onItem: (index: number, answer: EvaluatedAnswer) => void;
-  /** First item to report. Group borders stay as they are, so a restart inside a group runs the whole group again. */
+  /** First item to report. The groups do not depend on it, so a restart inside a group runs the whole group again. */
   startAt: number;
 }
 
@@ -145,7 +144,7 @@ export interface EvaluatedAnswer {
   tokens: number[];
   steps: { logprob: number; top: TopLogits }[];
   finishReason: FinishReason;
-  /** FLOPs per token of a training step with rows of longestRow tokens, not counting anything computed twice. */
+  /** Computing time from the start of the answer's group to its last token, without waits for other work. */
   seconds: number;
 }
 
@@ -181,29 +180,35 @@ export interface RankedDocument {
   truncated: number;
 }
 
-/** Keeps a model loaded until it is released. */
+/** Keeps a model loaded until the lease is released. */
 export interface Lease extends AsyncDisposable {
   info: LoadedInfo;
-  /** Resolves once the model is unloaded, if this was its last lease. A second release does nothing. */
+  /**
+   * Ends the lease. If it was the last lease of an aligned model, resolves once the adapter is unloaded; a base stays loaded
+   * for a while. A second release does nothing.
+   */
   release(): Promise<void>;
 }
 
-/** Who uses which loaded model. The library identifies adapters by path: a file's name must contain a hash of its content. */
+/**
+ * Keeps account of who uses which loaded model. The library identifies adapters by path, so the name of an adapter's file must
+ * contain a hash of its content.
+ */
 export interface ModelPool {
   /**
-   * Loads the model unless it is loaded; leases asked at once share one load. Undeploying waits for requests, not for other work.
-   * Throws out_of_memory, model_load_failed, model_invalid, load_ended_appliance, and load_cooling for a while after a load that
-   * failed.
+   * Loads the model unless it is loaded. Leases that are taken at the same time share one load. Undeploying a model waits for
+   * leases for requests, not for leases for other work. Throws out_of_memory, model_load_failed, model_invalid,
+   * load_ended_appliance, and load_cooling for a while after a load that failed.
    */
   lease(model: ModelRef, use: "request" | "work"): Promise<Lease>;
   /**
-   * Takes a lease under a name, unless the name has one, and keeps it until letGo. Loads under a name wait for one another, and are
-   * tried even where load_cooling would refuse a lease.
+   * Takes a lease under a name, unless the name has a lease already, and keeps it until letGo. Calls of `hold` run one after
+   * another. They try to load the model even while load_cooling would refuse a lease.
    */
   hold(name: string, model: ModelRef): Promise<void>;
   /** Releases the lease of that name, if there is one. */
   letGo(name: string): Promise<void>;
-  /** Resolves when no request has a lease of the model. */
+  /** Resolves when no request has a lease on the model. */
   quiet(model: ModelRef): Promise<void>;
   /** Unloads the base that has been idle for longest; false if none is idle. */
   freeIdle(): Promise<boolean>;
@@ -211,26 +216,27 @@ export interface ModelPool {
 }
 
 /**
- * Generates tokens for a base and adapter. Throws Failure: model_load_failed, model_invalid, out_of_memory, prompt_too_long,
- * engine_busy, not_loaded, wrong_kind, inference_failed, engine_unusable, and validation for unknown token ids. A prompt is
- * never cut here.
+ * Generates tokens with a base and its adapter. Throws Failure: model_load_failed, model_invalid, out_of_memory,
+ * prompt_too_long, engine_busy, not_loaded, wrong_kind, inference_failed, engine_unusable, and validation for unknown token
+ * ids. The prompt of an answer is never truncated here.
  */
 export interface Generator {
-  /** The models that are loaded. A model answers only while somebody has a lease of it. */
+  /** The loaded models. A model can be used only while there is a lease on it. */
   readonly pool: ModelPool;
   /** The tokenizer of a loaded base. */
   tokenizer(baseId: string): Tokenizer;
   /** Yields tokens as they are drawn; the return value is the summary. */
   generate(request: GenerateRequest): AsyncGenerator<GeneratedToken, GenerateEnd, void>;
   /**
-   * Greedy answers in a fixed batch shape: groups of 8 (of `slots` where that is less) in item order, padded, never in one batch
-   * with anything else, so that the same items give the same text whatever else the machine does. Takes turns with chat, step by
-   * step. Needs memory for a second pool of slots while it runs. Rejects with the signal's reason when it is aborted.
+   * Answers greedily in batches of a fixed shape: groups of 8 items (of `slots` items if that is less), in item order. The last
+   * group is padded, and nothing else is in the batch, so that the same items give the same text whatever else the machine does.
+   * Alternates with chat step by step. Needs memory for a second context of this many slots while it runs. Rejects with the
+   * signal's reason if it is aborted.
    */
   evaluate(request: EvaluateRequest): Promise<void>;
   /**
-   * Exact log-probs (nats, over the whole vocabulary) of each row's tokens from promptLength on. Calls `onRow` after each
-   * row.
+   * Returns the exact log-probs (nats, over the whole vocabulary) of each row's tokens from promptLength on. Calls `onRow`
+   * after each row.
    */
   score(
     model: ModelRef,
@@ -240,13 +246,13 @@ export interface Generator {
   ): Promise<Float64Array[]>;
   /** What a loaded base is for. */
   kind(baseId: string): ModelKind;
-  /** One vector per text, in order. The model's start and end tokens are added to texts; token ids are read as they are. */
+  /** Returns a vector per input, in order. The model's start and end tokens are added to texts, but not to token ids. */
   embed(
     model: ModelRef,
     inputs: readonly (string | readonly number[])[],
     options: EmbedOptions,
   ): Promise<EmbeddedText[]>;
-  /** The relevance of documents to a query by a cross-encoder, in order. */
+  /** Returns the relevance of each document to a query by a cross-encoder, in the order of the documents. */
   rank(model: ModelRef, query: string, documents: readonly string[], options: EmbedOptions): Promise<RankedDocument[]>;
   /** Busy slots and waiting requests of each loaded base that generates text. */
   occupancy(): Occupancy[];

@@ -1,20 +1,20 @@
-// The address to listen on, and the URL that clients use for it. While no API key exists only this machine is answered, since
-// others could only wait for the first key to leak; with the first key the address moves to the configured host.
+// The address to listen on, and the URL that clients use for it. While no API key exists, the server listens on loopback only, because
+// no other machine can have a key. Once the first key exists, it moves to the configured host.
 import type { AddressInfo } from "node:net";
 import type { Config } from "../base/config.ts";
 import type { Log } from "../base/log.ts";
 import { isLoopback } from "./request.ts";
 
-/** Where a server listens; before listen, `url` is empty. */
+/** Where a server listens. `url` is empty before `listen`. */
 export interface Address {
   url(): string;
   /** Starts to listen, on loopback while there is no key. Resolves to the URL. */
   listen(server: Listening, anyKey: boolean): Promise<string>;
-  /** Moves from loopback to the configured host. Without effect before listen, and a second time. */
+  /** Moves from loopback to the configured host. Has no effect before `listen`, or if the server already listens there. */
   open(): Promise<void>;
 }
 
-/** What listens. If a move fails, it listens on the old address again. */
+/** A server that can move to another host. If a move fails, it listens on the old address again. */
 export interface Listening {
   listen(port: number, host: string): Promise<AddressInfo>;
   move(host: string): Promise<AddressInfo>;
@@ -60,7 +60,7 @@ const urlOf = ({ address, family, port }: AddressInfo): string => {
   return `http://${family === "IPv6" && host === address ? `[${host}]` : host}:${port}`;
 };
 
-/** The network by which an address is counted: an IPv6 customer has a whole /64 of addresses. */
+/** Returns the network under which an address is counted. For IPv6 that is its /64, because one customer has a whole /64. */
 export function networkOf(address: string): string {
   if (!address.includes(":") || address.startsWith("::ffff:")) return address;
   const [head = "", tail] = address.split("::");

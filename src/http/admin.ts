@@ -15,7 +15,7 @@ type Answer = { value: unknown } | { failure: { code: FailureCode; message: stri
 
 const maxLine = 1 << 20;
 
-/** A socket's path may have at most 107 bytes. A longer one is shortened by going through an open handle of its folder. */
+/** Returns a short path to a socket, whose path may have at most 107 bytes. A long one goes through an open handle of its folder. */
 function shortened(path: string): { path: string; done: () => void } {
   if (Buffer.byteLength(path) < 100) return { path, done: () => {} };
   const folder = openSync(dirname(path), "r");
@@ -23,8 +23,8 @@ function shortened(path: string): { path: string; done: () => void } {
 }
 
 /**
- * The caller must hold the data lock: an existing socket file is then left over from a dead process. `admit` is called before each
- * verb, and refuses it by throwing.
+ * Serves the verbs on a socket. The caller must hold the data lock, so an existing socket file is left over from a dead process and is
+ * removed. `admit` is called before each verb, and refuses it by throwing.
  */
 export async function serveAdmin(
   path: string,
@@ -87,7 +87,7 @@ export function verbOf(verbs: Verbs, verb: string): Verbs[string] {
   return handler;
 }
 
-/** Returns null when no process listens on the socket. */
+/** Asks the appliance to perform a verb. Returns null if no process listens on the socket. Throws the appliance's failure. */
 export async function askAdmin(path: string, verb: string, args: unknown): Promise<{ value: unknown } | null> {
   const at = shortened(path);
   const socket = createConnection(at.path);

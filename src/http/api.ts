@@ -14,14 +14,14 @@ export type ApiHandlers = Readonly<Record<keyof Contract, AnyHandler>>;
 export interface ApiParts
   extends Omit<ServerParts, "pages" | "files" | "routes" | "count" | "checkWritable">,
     Pick<Limits, "once"> {
-  /** Counts the responses. */
+  /** Counts requests by their route and status. */
   metrics: { request: ServerParts["count"] };
-  /** Refuses writes while an upgrade tries this version out. */
+  /** Refuses writes while this version is on trial after an upgrade. */
   trial: { checkWritable: ServerParts["checkWritable"] };
   /** Refuses new work while the disk is nearly full. */
   ballast: { check: Limits["checkDisk"] };
   handlers: ApiHandlers;
-  /** Names that X-Provider may have. */
+  /** Values that X-Provider may have. */
   providers: readonly string[];
 }
 
@@ -52,7 +52,7 @@ function limitsOf(config: Config): Omit<Limits, "checkDisk" | "once"> {
   return { bodyBytes, modelBytes, pace: paceOf(config.bodySeconds), upload };
 }
 
-/** The console's page, its files, and the charts' library. The page also makes the first key. */
+/** Paths of the console's page, its files, the help and the charts' library. At /first-key the page makes the first key. */
 function consoleFiles(): [path: string, file: string][] {
   const folder = join(installation, "src/console");
   const charts = join(installation, "node_modules/uplot/dist");

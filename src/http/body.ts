@@ -1,10 +1,10 @@
-// Reads a JSON body whole, within its limits.
+// Reads whole JSON bodies, within limits of size and pace.
 import type { IncomingMessage } from "node:http";
 import { Failure, invalid } from "../base/errors.ts";
 import { type ReadBody, readJsonKeeping } from "./json.ts";
 import { type Pace, watchPace } from "./pace.ts";
 
-/** `kept`: the fields whose source text is returned as well. */
+/** Reads and parses a JSON body of at most `maxBytes`. The source text of the fields named in `kept` is returned as well. */
 export async function readBody(
   request: IncomingMessage,
   maxBytes: number,
@@ -20,7 +20,7 @@ export async function readBody(
   return readJsonKeeping(await collect(request, maxBytes, pace), kept);
 }
 
-/** Refuses compressed bodies: no client needs them, and a small one can expand to any size. */
+/** Refuses compressed bodies, because no client needs them and a small one can expand to any size. */
 export function checkEncoding(request: IncomingMessage): void {
   const encoding = request.headers["content-encoding"];
   if (encoding !== undefined && encoding.toLowerCase() !== "identity")

@@ -1,5 +1,5 @@
-// The console's client as a module made from the OpenAPI document: a table of the operations that the console's modules name.
-// `npm run client` writes it, and a test compares it, so that the console cannot call what the API does not have.
+// Makes a module of the console from the OpenAPI document: a table of the operations that the console's modules name. `npm run client`
+// writes the module, and a test compares it, so that the console cannot call an operation that the API does not have.
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
@@ -9,7 +9,7 @@ interface Operation {
   "x-scope"?: string;
 }
 
-/** `folder`: the console's. */
+/** Returns the module's text. `folder` is the console's. */
 export function renderClientModule(document: Record<string, unknown>, folder: string): string {
   const paths = document.paths as Record<string, Record<string, Operation>>;
   const named = namesIn(folder);
@@ -38,7 +38,7 @@ ${lines.sort().join("\n")}
 `;
 }
 
-/** Every word in quotes of the modules: an operation is always named by one. */
+/** Returns every quoted word in the console's modules, because they name each operation by such a word. */
 function namesIn(folder: string): Set<string> {
   const modules = readdirSync(folder, { recursive: true, encoding: "utf8" }).filter(
     (name) => name.endsWith(".js") && !name.endsWith("operations.js"),

@@ -1,5 +1,5 @@
-// Limits on what one client may hold: connections, and requests on each. A refused connection is closed completely: half closed,
-// it would hold one of the few file descriptors for as long as the client likes.
+// Limits on what one client may hold: connections, and requests on each. A refused connection is closed in both directions. If it were
+// half closed, it would hold one of the few file descriptors for as long as the client likes.
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { Config } from "../base/config.ts";
@@ -31,14 +31,14 @@ export function endGently(socket: Socket): void {
   };
 }
 
-/** `refusal` makes the raw response to a client that has too many connections. */
+/** Limits connections, in total and per network. `refusal` makes the raw response to a client that has too many. */
 export function limitConnections(
   server: Server,
   { connections, connectionsPerAddress }: Pick<Config, "connections" | "connectionsPerAddress">,
   refusal: (failure: Failure) => string,
 ): void {
   const held = new Map<string, number>();
-  // Node closes connections beyond this at once and without a response, for which no resources are left.
+  // Node closes connections beyond this at once. It sends no response, because no resources are left for one.
   server.maxConnections = connections;
   server.on("connection", (socket: Socket) => {
     const network = networkOf(socket.remoteAddress ?? "");
@@ -57,11 +57,11 @@ export function limitConnections(
 
 /**
  * Cuts off a client that reads nothing of its response for `stallMs`. Otherwise the response would stay in the socket's buffer
- * and hold the connection for ever. Node's socket timeout does not run while written data leaves the socket.
+ * and hold the connection for ever. Node's socket timeout does not expire while data is leaving the socket.
  */
 export function endStalled(response: ServerResponse, stallMs: number): void {
   const watch = (): void => void response.setTimeout(stallMs);
-  // A text is written in one go, at its end; a file is piped, from its first bytes on.
+  // A file is piped, so it is watched from its first bytes on. A text is written in one go, so it is watched from its end.
   response.once("pipe", watch).once("prefinish", watch);
 }
 
@@ -70,9 +70,9 @@ type Handle = (request: IncomingMessage, response: ServerResponse) => void;
 interface Line {
   answering: ServerResponse;
   waiting: { response: ServerResponse; begin: () => void }[];
-  /** Whether a request exceeded the limit; it is the last one to be answered. */
+  /** Whether a request exceeded the limit. That request is the last one to be answered. */
   isFull: boolean;
-  /** Number of requests that came after that one. */
+  /** Number of requests that came after the last one to be answered. */
   ignored: number;
 }
 
@@ -86,8 +86,8 @@ export interface Turns {
 }
 
 /**
- * Handles the requests of one connection one after the other, each begun once the response before it was sent. HTTP requires
- * this order of responses, and requests sent ahead cost nothing once the client has left. A request beyond the limit is
+ * Handles the requests of one connection one after the other: each begins once the response before it was sent. HTTP requires
+ * this order of responses, and requests sent ahead cost nothing once the client has left. The first request beyond `most` is
  * refused in its turn, and ends the connection.
  */
 export function inTurn(handle: Handle, most: number, refuse: Handle): Turns {
@@ -95,7 +95,7 @@ export function inTurn(handle: Handle, most: number, refuse: Handle): Turns {
 
   function answer(line: Line, socket: Socket, response: ServerResponse, begin: () => void): void {
     line.answering = response;
-    // Clears the timeout that the response before this one set: the time to answer is not the client's doing.
+    // Clears the timeout that the response before this one set, because the client is not to blame for the time to answer.
     socket.setTimeout(0);
     response.once("close", () => {
       const next = socket.destroyed ? undefined : line.waiting.shift();
@@ -120,7 +120,7 @@ export function inTurn(handle: Handle, most: number, refuse: Handle): Turns {
         if (++line.ignored > mostIgnored) socket.destroy();
         return;
       }
-      // Counting the request that is being answered.
+      // The request that is being answered counts too.
       line.isFull = line.waiting.length + 1 >= most;
       const begin = line.isFull ? refuse : handle;
       line.waiting.push({ response, begin: () => begin(request, response) });

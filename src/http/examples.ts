@@ -1,4 +1,4 @@
-// Examples made from the schemas of the contract: a schema's own example where it has one, else one value per field. A test
+// Makes examples from the schemas of the contract: a schema's own example if it has one, otherwise one value per field. A test
 // checks that each example fits its schema.
 import { exampleValues } from "../contract/examples.ts";
 
@@ -17,7 +17,7 @@ interface Schema {
   minimum?: number;
 }
 
-/** `all`: include optional fields, as for a reply; a request is easier to read with its required fields only. */
+/** Returns an example for a schema. `all` includes optional fields, for a reply. A request is easier to read without them. */
 export function exampleOf(schema: unknown, all: boolean, name = ""): unknown {
   const given = schema as Schema;
   if (given.examples?.[0] !== undefined) return given.examples[0];
@@ -47,7 +47,7 @@ function exampleArray({ items, minItems = 1 }: Schema, all: boolean, name: strin
   return Array.from({ length: Math.max(1, minItems) }, () => exampleOf(items, all, name.replace(/s$/, "")));
 }
 
-/** Every whole number is a number too. */
+/** Whether a value has one of the types. An integer is a number too. */
 const isOf = (types: readonly string[], value: unknown): boolean =>
   types.includes(typeOf(value)) || (typeof value === "number" && types.includes("number"));
 

@@ -1,4 +1,4 @@
-// Error bodies, all made here: the contract's `detail` and, beside it, the `error` that OpenAI's clients read.
+// Makes all error bodies: the contract's `detail` and, beside it, the `error` that OpenAI's clients read.
 import { Failure, type FailureCode, failures, type ValidationDetail } from "../base/errors.ts";
 import type { StreamEvent } from "../contract/endpoint.ts";
 
@@ -7,10 +7,10 @@ export interface FailureBody {
   error: { message: string; type: string; param: string | null; code: string; hint: string; request_id: string };
 }
 
-/** Further details are left out, since they would not help. */
+/** Maximum number of details in a body, because more would not help. */
 const maxDetails = 50;
 
-/** Anything thrown, as a Failure. An error of any other class becomes `internal`, and the client learns nothing about it. */
+/** Turns anything thrown into a Failure. An error of any other class becomes `internal`, and the client learns nothing about it. */
 export const toFailure = (error: unknown): Failure =>
   error instanceof Failure ? error : new Failure("internal", undefined, { cause: error });
 

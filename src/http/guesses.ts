@@ -1,4 +1,4 @@
-// Counts wrong API keys by address: a client that tries many is slowed down. A valid key from that address still works.
+// Counts wrong API keys by network. After too many, further wrong keys get too_many_requests. A valid key from there still works.
 import { type Bucket, createBucket } from "../base/bucket.ts";
 import { Failure } from "../base/errors.ts";
 import { networkOf } from "./address.ts";
@@ -8,14 +8,14 @@ const perSecond = 1;
 const maxAddresses = 10_000;
 
 export interface Guesses {
-  /** Counts a wrong key. Throws too_many_requests when there were too many. */
+  /** Counts a wrong key. Throws too_many_requests if there were too many. */
   count(address: string): void;
 }
 
 export function createGuesses(nowMs: () => number = () => performance.now()): Guesses {
   const buckets = new Map<string, Bucket>();
 
-  /** Beyond maxAddresses, the least recently seen one is dropped. */
+  /** Returns the bucket of an address's network. Beyond maxAddresses, the least recently seen network is dropped. */
   function bucketOf(address: string): Bucket {
     const network = networkOf(address);
     const bucket = buckets.get(network) ?? createBucket(burst, perSecond, nowMs());

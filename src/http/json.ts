@@ -1,11 +1,11 @@
-// A strict reader of JSON bodies. JSON.parse accepts what no typed field can hold: it keeps the last of duplicate keys, reads 1e400
-// as Infinity, rounds large integers, and allows lone surrogates, which the database would change, and nesting so deep that later
-// recursion would overflow the stack. Here each of these is a 422.
+// A strict reader of JSON bodies. JSON.parse accepts values that no typed field can hold. It keeps the last of duplicate keys, reads
+// 1e400 as Infinity, and rounds large integers. It allows lone surrogates, which the database would change, and nesting so deep that
+// later recursion would overflow the stack. Here each of these is a 422, except what readJsonKeeping accepts in its kept fields.
 import { Failure, invalid } from "../base/errors.ts";
 
 const maxDepth = 64;
 const maxKeys = 100_000;
-/** More values than ten million bytes of token ids hold, the longest list that clients send. */
+/** Enough for ten million bytes of token ids, the longest list that clients send. */
 const maxValues = 2_000_000;
 const forbiddenKeys = new Set(["__proto__", "constructor", "prototype"]);
 const space = /[ \t\n\r]*/y;
@@ -25,9 +25,9 @@ export interface ReadBody {
 export const readJson = (bytes: Uint8Array): unknown => readJsonKeeping(bytes, []).value;
 
 /**
- * Bytes must be UTF-8 without a byte order mark. The source text of the top-level fields named in `kept` is returned as well.
- * In these fields any RFC 8259 text within the limits is accepted, since its source text is kept: the value has the last of
- * duplicate keys, and numbers out of range become finite ones. Half a surrogate pair is refused there as well.
+ * Parses a body, which must be UTF-8 without a byte order mark. The source text of the top-level fields named in `kept` is
+ * returned as well. Because that text is kept, these fields accept any RFC 8259 text within the limits: their value has the last
+ * of duplicate keys, and numbers out of range become finite ones. Half a surrogate pair is refused there too. Throws validation.
  */
 export function readJsonKeeping(bytes: Uint8Array, kept: readonly string[]): ReadBody {
   let text: string;
@@ -84,7 +84,7 @@ class Reader {
   }
 
   #object(): Record<string, unknown> {
-    // Without a prototype no key is special.
+    // In an object without a prototype no key is special.
     const object: Record<string, unknown> = this.#isKeeping ? Object.create(null) : {};
     this.#members("}", () => {
       if (this.#text[this.#at] !== '"') throw this.#wrong("a quoted key is missing");
@@ -137,7 +137,7 @@ class Reader {
     this.#at++;
   }
 
-  /** The string ends at the next quote with an even number of backslashes before it. JSON.parse decodes what is between. */
+  /** A string ends at the next quote with an even number of backslashes before it. JSON.parse decodes what is between. */
   #string(): string {
     let end = this.#at;
     let escapes: number;

@@ -1,5 +1,5 @@
-// The contract as routes: finds the endpoint of a request, checks every part of the request, and passes the handler the input that
-// the contract describes. What the handler returns is the response.
+// Makes routes from the contract: finds the endpoint of a request, checks every part of the request, and passes the handler the input
+// that the contract describes. What the handler returns is the response.
 import type { IncomingMessage } from "node:http";
 import Router from "@koa/router";
 import { Failure, type ValidationDetail } from "../base/errors.ts";
@@ -38,8 +38,9 @@ export interface Limits {
   /** Throws disk_full. Called before every endpoint that lists this error. */
   checkDisk: () => Promise<void>;
   /**
-   * Returns the first answer again, as JSON, or else the reply of `perform`, which may keep it itself. `request` is a digest of
-   * the request. Throws idempotency_key_reused, request_in_progress, made_and_deleted, and what `perform` throws.
+   * If the request was performed before, returns the first answer again, as JSON. Otherwise returns the reply of `perform`, which
+   * may keep its reply itself. `request` is a digest of the request. Throws idempotency_key_reused, request_in_progress,
+   * made_and_deleted, and what `perform` throws.
    */
   once: (
     ownerId: string,
@@ -51,7 +52,7 @@ export interface Limits {
 
 type KeepReply = (reply: unknown, subjects?: readonly string[]) => void;
 
-/** A handler of any endpoint. Domain modules type theirs by the contract; here that type is not needed. */
+/** A handler of any endpoint. Domain modules type their handlers by the contract. Here that type is not needed. */
 export type AnyHandler = (input: never, caller: Caller) => Promise<unknown>;
 
 export function mount<Name extends string>(
@@ -73,7 +74,7 @@ export interface Found {
   allowed: string[];
 }
 
-/** Finds routes by path, preferring literal parts to parameters. Koa's router only matches; server.ts performs the route. */
+/** Returns a function that finds routes, and prefers literal parts to parameters. Koa's router only matches; server.ts performs. */
 export function createFinder(routes: Route[]): (method: string, path: string) => Found {
   const router = new Router({ sensitive: true, strict: true });
   const byName = new Map(routes.map((route) => [route.name, route]));
@@ -98,7 +99,7 @@ export function createFinder(routes: Route[]): (method: string, path: string) =>
 const idempotencyKey = "idempotency-key";
 const none = { type: "object", additionalProperties: false } as const;
 
-/** Called once per endpoint at start; each schema is compiled on its first use. */
+/** Returns the function that performs requests to an endpoint. Each schema is compiled on its first use, not here. */
 function performer(endpoint: Endpoint, handler: AnyHandler, limits: Limits): Route["perform"] {
   const check = {
     path: compile(endpoint.params ?? none),
@@ -170,8 +171,8 @@ function namesOf(schema: unknown, which: (property: { type?: string }) => boolea
 }
 
 /**
- * Query values are text. Digits become numbers where the contract says integer; true and false become booleans where it says
- * boolean. Anything else stays text, and the schema refuses it.
+ * Converts query values, which are text. Digits become numbers where the contract says integer, and true and false become booleans
+ * where it says boolean. Anything else stays text, which the schema then refuses.
  */
 function withTypes(
   query: Record<string, string>,

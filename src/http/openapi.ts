@@ -1,4 +1,4 @@
-// The contract as an OpenAPI 3.1 document. It has the same schemas as the checks, so it cannot differ from them.
+// Renders the contract as an OpenAPI 3.1 document. Its schemas are those that requests are checked by, so the two cannot differ.
 import { Failure, type FailureCode, failures, invalid } from "../base/errors.ts";
 import { failureBody } from "../contract/common.ts";
 import { type Endpoint, scopeOfTag, takesIdempotencyKey } from "../contract/endpoint.ts";
@@ -18,12 +18,15 @@ const everywhere: FailureCode[] = [
   "internal",
 ];
 
-/** Failures that any endpoint may answer with that may write. */
+/** Further failures of endpoints that may write. */
 const onWrites: FailureCode[] = ["upgrade_on_trial"];
 
 type Json = Record<string, unknown>;
 
-/** `upstreams`: the values of X-Provider on endpoints that forward. On others, and without upstreams, every value is refused. */
+/**
+ * Returns the document. `upstreams` are the values of X-Provider on endpoints that forward. On other endpoints, and without upstreams,
+ * every value is refused, so the header is not listed.
+ */
 export function renderOpenApi(
   endpoints: Record<string, Endpoint>,
   version: string,
@@ -136,7 +139,7 @@ const eventSchema = {
   },
 };
 
-/** Failures of one status share an entry, which names each code. */
+/** Returns the responses by status. Failures of one status share an entry, which names each code. */
 function responsesOf(endpoint: Endpoint): Json {
   const codes = [...everywhere, ...(endpoint.method === "GET" ? [] : onWrites), ...endpoint.errors];
   const failure = endpoint.dialect === "anthropic" ? "MessagesFailure" : "Failure";

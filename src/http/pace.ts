@@ -1,4 +1,4 @@
-// Minimum speed of a request body. One that comes too slowly holds a connection and what was read of it, so it is cut off.
+// The minimum speed of a request body. A slow body is cut off, because it holds a connection and the memory of what has arrived.
 import type { IncomingMessage } from "node:http";
 import { Failure } from "../base/errors.ts";
 
@@ -29,7 +29,7 @@ export function watchPace(request: IncomingMessage, pace: Pace, fail: (failure: 
     stop();
     fail(new Failure("request_timeout", message));
   };
-  // Data that arrived while this process was busy is read first: the client is not to blame for that delay.
+  // Data that arrived while this process was busy is read first, because the client is not to blame for that delay.
   const windows = setInterval(
     () =>
       setImmediate(() => {

@@ -1,4 +1,4 @@
-// Checks of a request's head, made before anything is done for it.
+// Checks of a request's head, made before any other work on the request.
 import type { IncomingMessage } from "node:http";
 import { isIPv4 } from "node:net";
 import { Failure, invalid } from "../base/errors.ts";
@@ -6,7 +6,7 @@ import { Failure, invalid } from "../base/errors.ts";
 const maxHeaders = 100;
 const maxKeyLength = 512;
 
-/** Headers that may occur only once: Node takes the first of some and joins others. */
+/** Headers that may occur only once, because Node takes the first of some and joins others. */
 const single = new Set([
   "authorization",
   "content-encoding",
@@ -31,7 +31,10 @@ export function checkHeaders(request: IncomingMessage): void {
   if (twice) throw new Failure("bad_request", `The header ${twice} occurs twice`);
 }
 
-/** Guards against DNS rebinding: a foreign page whose name was made to point here sends that name as Host. Throws misdirected. */
+/**
+ * Guards against DNS rebinding: if a foreign page's name is made to point here, its requests have that name as Host. Throws misdirected,
+ * and bad_request if Host is no host name.
+ */
 export function checkHost(request: IncomingMessage, served: ReadonlySet<string>): void {
   const match = /^(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::\d{1,5})?$/i.exec(request.headers.host ?? "");
   if (!match) throw new Failure("bad_request", "The Host header is not a valid host name");
@@ -46,7 +49,7 @@ export const isLoopback = (host: string): boolean =>
 /** Paths whose clients may send the key as x-api-key. */
 const takesApiKey = /^(\/api\/v3\/inference|\/v1)(\/|$|\?)/;
 
-/** The API key as it was sent. Throws validation (422) without the header, unauthorized (401) for any other form. */
+/** Returns the API key as it was sent. Throws validation (422) without the header, unauthorized (401) if its form is wrong. */
 export function keyOf(request: IncomingMessage): string {
   const header = request.headers.authorization;
   const apiKey = request.headers["x-api-key"];
@@ -65,7 +68,7 @@ export interface Target {
   query: Record<string, string>;
 }
 
-/** Path and query of the request line, as sent. No URL is rebuilt, so all code sees the same path as the router. */
+/** Returns the path as it was sent, and the decoded query. No URL is rebuilt, so all code sees the same path as the router. */
 export function targetOf(request: IncomingMessage): Target {
   const url = request.url ?? "";
   if (!url.startsWith("/")) throw new Failure("bad_request", "The request target must be a path");

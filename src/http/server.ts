@@ -33,11 +33,11 @@ export interface ServerParts {
   /** Called before every request that may write. Throws upgrade_on_trial. */
   checkWritable: () => void;
   traces: Traces;
-  /** Called for every response, with the name of its route, or "none". */
+  /** Called when a request has ended, with the name of its route, or "none". Status 499 means that the client left. */
   count: (route: string, status: number) => void;
   /** Pages by their path, served to anyone; each is rendered on its first request. */
   pages: Readonly<Record<string, Page>>;
-  /** The console's files, served to anyone: they hold nothing of the appliance's. */
+  /** The console's files, served to anyone, because they contain no data of the appliance. */
   files: StaticFiles;
 }
 
@@ -48,9 +48,9 @@ export interface Page {
 
 export interface Server {
   listen(port: number, host: string): Promise<AddressInfo>;
-  /** Listens on another address at the same port; requests under way go on. If that fails, listens on the old one again. */
+  /** Listens on another address at the same port, while requests under way go on. If that fails, listens on the old one again. */
   move(host: string): Promise<AddressInfo>;
-  /** Accepts no more requests, gives those under way graceMs, then cuts them off. */
+  /** Accepts no more requests, gives those under way `graceMs` to finish, then cuts them off. */
   close(): Promise<void>;
 }
 
@@ -80,7 +80,7 @@ const newRequestId = (): string => `req_${randomWord()}`;
 export function createServer(parts: ServerParts): Server {
   const app = new Koa({ proxy: false });
   const leaving = new Set<AbortController>();
-  // Connections that broke during a response; all other errors are answered below.
+  // Reports connections that broke during a response. All other errors are answered below.
   app.on("error", (error) => parts.log("debug", "connection.failed", { error }));
   app.use(identify(parts, leaving, dialectsOf(parts.routes)));
   app.use(answerErrors);
@@ -138,12 +138,12 @@ async function closeServer(server: NodeServer, leaving: Set<AbortController>): P
   const end = performance.now() + graceMs;
   while (leaving.size > 0 && performance.now() < end) await sleep(20);
   for (const controller of leaving) controller.abort();
-  // Node counts connections without a request yet as busy, and would wait for them.
+  // Node counts connections that have sent no request yet as busy, and would wait for them.
   server.closeAllConnections();
   await closed;
 }
 
-/** Answers errors of Node's HTTP parser, and CONNECT requests, which never reach the middleware. */
+/** Answers errors of Node's HTTP parser, and CONNECT requests. Neither ever reaches the middleware. */
 function refuseWhatIsNoRequest(server: NodeServer, turns: Turns): void {
   server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => {
     const answer = turns.answering(socket);
@@ -165,7 +165,7 @@ function refuseSentAhead(_request: IncomingMessage, response: ServerResponse): v
   response.end(JSON.stringify(failureBody(failure, requestId)));
 }
 
-/** Dialects by path, because an error can occur before the route is known. */
+/** Returns the dialects by path, because an error can occur before the route is known. */
 const dialectsOf = (routes: readonly Route[]): Map<string, Dialect> =>
   new Map(
     routes.flatMap(({ endpoint: { path, aliases = [], dialect } }) =>
@@ -208,7 +208,7 @@ const identify =
       const ms = Math.round(performance.now() - started);
       const { keyId } = ctx.state.caller;
       count(ctx.state.route, status);
-      // A span that is never ended is never sent: a watcher's polling would hide everything else.
+      // A span that is never ended is never sent. Watched routes are polled, so their spans would hide all others.
       if (!ctx.state.isWatched)
         span.end({
           name: `${ctx.method} ${ctx.state.route}`,
@@ -256,7 +256,7 @@ const checkHead =
 
 const isHere = (ctx: Ctx): boolean => isLoopback(ctx.req.socket.remoteAddress?.replace(/^::ffff:/, "") ?? "");
 
-/** Runs before routing: without a key, every path under /api or /v1 gets the same answer, whether it exists or not. */
+/** Checks the key. It runs before routing, so that without a key every path under /api or /v1 gets the same answer, known or not. */
 const askForKey = ({ authenticate, routes }: ServerParts) => {
   const guesses = createGuesses();
   const closedElsewhere = new Set(
@@ -281,7 +281,7 @@ const askForKey = ({ authenticate, routes }: ServerParts) => {
   };
 };
 
-/** Our pages have no scripts, and load nothing. */
+/** The policy of `pages`, which have no scripts and load nothing. */
 const pagePolicy =
   "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -293,7 +293,7 @@ function answerFile(ctx: Ctx, file: NonNullable<ReturnType<StaticFiles["get"]>>)
   const { type, content, etag } = file();
   ctx.set({
     etag,
-    // Browsers ask each time, so that an upgrade is seen at once; the answer is empty while nothing changed.
+    // Browsers ask each time, so that an upgrade is seen at once. The answer is empty if nothing has changed.
     "cache-control": "no-cache",
     "content-security-policy": consolePolicy,
     "cross-origin-opener-policy": "same-origin",
@@ -346,7 +346,7 @@ const answer = ({ routes, pages, files, admit, checkWritable, log, config }: Ser
     if (route.endpoint.method !== "GET") checkWritable();
     const reply = await route.perform({ request: ctx.req, target, params, caller, requestId, signal, setHeader });
     if (reply instanceof Download) {
-      // The name is made by us, of letters, digits, dots and dashes, and needs no escaping.
+      // We make the name from letters, digits, dots and underscores, so it needs no escaping.
       ctx.set("content-disposition", `attachment; filename="${reply.name}"`);
       ctx.body = reply.content;
       ctx.type = reply.mediaType;

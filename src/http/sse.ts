@@ -12,7 +12,7 @@ export interface StreamLimits {
 
 export const keepAliveMs = 10_000;
 
-/** Resolves once the stream has ended. `describe` turns an error after the start into an event. */
+/** Sends the events, and resolves once the stream has ended. `describe` turns an error after the start into an event. */
 export async function sendEvents(
   response: ServerResponse,
   stream: EventStream,

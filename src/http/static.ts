@@ -1,4 +1,4 @@
-// The console's files. Each has one path in a list that is made at start, so a request can name no other file.
+// The console's files. Their paths are in a list that is made at start, so no request can read any other file.
 import { readdirSync, readFileSync } from "node:fs";
 import { extname, join } from "node:path";
 import { sha256 } from "../base/files.ts";
@@ -6,11 +6,11 @@ import { sha256 } from "../base/files.ts";
 export interface StaticFile {
   type: string;
   content: Buffer;
-  /** In quotes, as in the header. */
+  /** With its quotes, as in the header. */
   etag: string;
 }
 
-/** Files by their path; each is read on its first request. */
+/** Files by their path. Each file is read on its first request. */
 export type StaticFiles = ReadonlyMap<string, () => StaticFile>;
 
 const types: Readonly<Record<string, string>> = {
@@ -21,13 +21,13 @@ const types: Readonly<Record<string, string>> = {
 };
 
 /**
- * Only our own origin, and scripts and styles in files alone. Trusted types make the browser refuse text that is read as HTML,
+ * Allows our own origin only, and scripts and styles only from files. Trusted types make the browser refuse to read any text as HTML,
  * wherever it comes from.
  */
 export const consolePolicy =
   "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
 
-/** The files under `folder` whose type is known, by their path under `at`. */
+/** Returns the files under `folder` whose type is known, with their paths under `at`. */
 export function filesUnder(at: string, folder: string): [path: string, file: string][] {
   return readdirSync(folder, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile() && extname(entry.name) in types)
@@ -58,9 +58,9 @@ function readStatic(file: string): StaticFile {
 }
 
 /**
- * Without what only readers of the source need: comments, indentation, line ends where a line goes on, spaces around operators and
- * after names. It makes a quarter less to send. A test compares each served file with its source, since nothing here tells
- * code from quoted text.
+ * Removes what only readers of the source need: comments, indentation, line ends where a statement goes on, spaces around operators and
+ * after names. About a quarter less is sent. The expressions here cannot tell code from quoted text, so a test compares each served
+ * file with its source.
  */
 function withoutNotes(source: string, extension: string): string {
   const bare = source

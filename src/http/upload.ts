@@ -1,5 +1,5 @@
-// Writes multipart/form-data to files under random names. If a file exceeds a limit, the client leaves or the disk is full, all
-// files of that upload are removed.
+// Writes multipart/form-data to files under random names. If an upload fails, e.g. because a file exceeds a limit, the client leaves
+// or the disk is full, all its files are removed.
 import { createHash } from "node:crypto";
 import { createWriteStream } from "node:fs";
 import { rm } from "node:fs/promises";
@@ -93,7 +93,7 @@ class Upload {
     const refuse = (failure: () => Failure) => () => this.#fail(failure());
     let parser: busboy.Busboy;
     try {
-      // One file more than allowed is let in, to tell exactly the limit from more than the limit.
+      // One file more than allowed is let in, so that an upload at the limit can be told from one above it.
       const counts = {
         files: files + 1,
         fields: 1,
@@ -161,7 +161,8 @@ class Upload {
     });
     const out = createWriteStream(file.path, { flags: "wx", mode: 0o600 });
     const closed = new Promise<void>((resolve) => out.once("close", () => resolve()));
-    // A failed pipeline does not wait for a file that it is still opening, which would then be created after its removal.
+    // A failed pipeline does not wait for a file that is still being opened, so this does. Otherwise the file would be created
+    // after its removal.
     await pipeline(content, count, out).finally(() => closed);
     if (!over) file.sha256 = hash.digest("hex");
   }

@@ -2,13 +2,13 @@
 // as a child on this machine.
 //
 //   start ──► running ──exit 0, 1, 3, 4, 5──► collected (result.json)
-//                │  └────exit 75────────────► started again, a few times: the last holder of the lock is still running
+//                │  └────exit 75────────────► started again a few times, because an earlier process still holds the lock
 //                │  └────exit 2─────────────► run_folder_invalid
 //                │  └────any other──────────► run_crashed
 //                └──no heartbeat for silenceMs──► SIGTERM ──killMs──► SIGKILL ──► run_crashed
 //
-// A run ends when its stdin closes, and its trainer with it, so a killed appliance leaves no process behind. Questions that a run
-// asks models which it has not loaded are answered on its stdin; when the run ends, its open questions are aborted.
+// A run and its trainer end when the run's stdin closes, so a killed appliance leaves no process behind. A run can ask questions of models
+// that it has not loaded itself. The answers are written to its stdin. When the run ends, its open questions are aborted.
 import { createWriteStream } from "node:fs";
 import { readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
@@ -22,11 +22,14 @@ import { type ModelQuestion, type RunCommand, type RunReply, runExit, runReply }
 import { compile } from "../contract/validate.ts";
 
 export interface Follow {
-  /** Events up to this number are known already; 0 = none. */
+  /** Number of the last event that is already known; 0 if none is. */
   afterSeq: number;
-  /** Called in order, once per event. */
+  /** Called for each event in order. If it throws, it is called for the same event again. */
   onEvent(event: RunEvent): void;
-  /** Answers the run's questions; without it they fail. `signal` aborts when the run ends. Errors are passed to the run. */
+  /**
+   * Answers the run's questions. Without this function, all questions fail. `signal` aborts when the run ends. If the function throws, the
+   * run is sent the error's message.
+   */
   onAsk?(question: ModelQuestion, signal: AbortSignal): Promise<string | readonly number[]>;
 }
 
@@ -38,21 +41,21 @@ export interface RunStatus {
 
 export interface Executor {
   /**
-   * Starts the run of a folder, or resumes it. Resolves with its result once the run has ended and all events have been handed
-   * over. Rejects with run_crashed, run_locked or run_folder_invalid.
+   * Starts the run of a folder, or resumes it. Resolves with its result once the run has ended and `onEvent` has been called for all
+   * events. Rejects with run_crashed, run_locked or run_folder_invalid.
    */
   start(folder: string, follow: Follow): Promise<RunResult>;
   status(folder: string): RunStatus;
   /**
-   * Resolves once the run has acknowledged the command; `start` resolves later. Rejects with not_started, stop_unreachable,
-   * stop_rejected.
+   * Asks the run to stop. Resolves once the run has acknowledged the command; `start` resolves later. Rejects with not_started,
+   * stop_unreachable, stop_rejected.
    */
   stop(folder: string): Promise<void>;
   pause(folder: string): Promise<void>;
   resume(folder: string): Promise<void>;
-  /** The result of a run that has ended, with its artefact files checked. Rejects with run_crashed. */
+  /** Reads the result of a run that has ended, and checks its artefact files. Rejects with run_crashed. */
   collect(folder: string): Promise<RunResult>;
-  /** Ends every run at once; each can be started again from its last checkpoint. */
+  /** Ends all runs. Each can be started again from its last checkpoint. */
   close(): Promise<void>;
 }
 
@@ -60,11 +63,11 @@ export interface Executor {
 export interface Patience {
   /** Time without a heartbeat after which the run is ended. */
   silenceMs: number;
-  /** From SIGTERM to SIGKILL. */
+  /** Time that a run has to end, after SIGTERM or `close`, before SIGKILL. */
   killMs: number;
   /** Time to wait for the acknowledgement of a command. */
   ackMs: number;
-  /** Wait between attempts at a locked folder, and the number of attempts. */
+  /** Time between attempts to start a run whose folder is locked, and the number of attempts. */
   lockedMs: number;
   lockedTries: number;
 }
@@ -90,7 +93,7 @@ export function createLocalExecutor(parts: {
 }): Executor {
   const waits = { ...patience, ...parts.patience };
   const active = new Map<string, Active>();
-  /** Folders whose `start` has not finished, including the attempts at a locked folder. */
+  /** Folders whose `start` has not finished, including those that wait for the next attempt because they are locked. */
   const held = new Set<string>();
   let closed = false;
 
@@ -197,7 +200,10 @@ export function createLocalExecutor(parts: {
 /** Exit codes of a run that has written its result. */
 const ends: number[] = [runExit.completed, runExit.failed, runExit.stopped, runExit.look, runExit.paused];
 
-/** A result counts only if the exit code agrees with it: the folder of a run that crashed may still hold an older result. */
+/**
+ * Returns the result of a run that has just ended. The exit code must agree with the result, because the folder of a run that crashed may
+ * still contain an older result. Otherwise throws run_crashed.
+ */
 async function collectAfter(folder: string, ended: Ended & { lastWords: string }): Promise<RunResult> {
   const how = ended.signal ?? `exit ${ended.code}`;
   if (ended.code === null || !ends.includes(ended.code))
@@ -228,7 +234,7 @@ async function collect(folder: string): Promise<RunResult> {
   return checked.value;
 }
 
-/** Never rejects. A run is told why there is no answer, and decides itself what to do. */
+/** Answers a run's question. Never rejects. If there is no answer, the run is sent the reason and decides what to do. */
 async function answer(child: Child, { seq = 1, question }: RunReply, { onAsk }: Follow, signal: AbortSignal) {
   let told: Pick<RunCommand, "said" | "failed">;
   try {
@@ -248,8 +254,8 @@ function settle(run: Active, reply: RunReply): void {
 }
 
 /**
- * Reads what the file has gained since the last call. Calls never overlap, a line counts once it is complete, and an event
- * whose handler threw is handed over again by the next call.
+ * Returns `read`, which calls `onEvent` for the events that the file has gained since the last call. Calls never overlap. A line is used
+ * only once it is complete. If `onEvent` throws, the next call starts with the same event.
  */
 function followEvents(path: string, run: Active, follow: Follow, log: Log): { read(): Promise<void> } {
   let offset = 0;
@@ -276,7 +282,7 @@ function followEvents(path: string, run: Active, follow: Follow, log: Log): { re
   };
 }
 
-/** Ends a child that has shown no sign of life for too long. */
+/** Ends a child that sends no heartbeat for `silenceMs`. `alive` must be called at each heartbeat. */
 function watchSilence(child: Child, waits: Patience, log: Log): { alive(): void; done(): void } {
   let ending = false;
   const onSilence = (): void => {
@@ -295,7 +301,7 @@ function watchSilence(child: Child, waits: Patience, log: Log): { alive(): void;
   };
 }
 
-/** Appends the child's stderr to a file in the run folder. The returned function gives its last line. */
+/** Appends the child's stderr to a file in the run folder. The returned function returns the last line. */
 function keepLog(child: Child, path: string): () => string {
   const file = createWriteStream(path, { flags: "a", mode: 0o600 });
   file.on("error", () => {});

@@ -1,4 +1,4 @@
-// The job queue. Every claim raises the job's fence, and every later write must present it, so that a worker whose claim is stale
+// The job queue. Every claim raises the job's fence, and every later write must present that fence, so that a worker with a stale claim
 // changes nothing. States, moves and invariants are in states.ts; the schema enforces them as well.
 import { Failure, type FailureCode } from "../base/errors.ts";
 import { newId } from "../base/ids.ts";
@@ -26,32 +26,35 @@ export interface Job extends Claim {
 }
 
 export interface MoveOptions {
-  /** With `failed`; `internal` when absent. */
+  /** For a move to `failed`; `internal` if absent. */
   errorCode?: FailureCode;
   errorText?: string;
   /** Note for the job's history. */
   detail?: string;
-  /** With `queued`: the attempt ended in an orderly way (e.g. a shutdown) and does not count against max_attempts. */
+  /** For a move to `queued`: the attempt ended in an orderly way (e.g. a shutdown) and does not count against max_attempts. */
   orderly?: boolean;
 }
 
 export interface Queue {
-  /** Runs inside the caller's transaction. Throws conflict while the subject has live work of this kind. Returns the job's id. */
+  /** Adds a job, inside the caller's transaction, and returns its id. Throws conflict if the subject has live work of this kind. */
   enqueue(work: { kind: JobKind; subjectId: string; ownerId: string }): string;
-  /** Claims the oldest queued job of this kind: it is then running, under a new fence. */
+  /** Claims the oldest queued job of this kind, which is then running under a new fence. Null if no job is queued. */
   claim(kind: JobKind): Claim | null;
-  /** Moves the job, records the event and runs `also` for the caller's rows, in one transaction. False if the claim is stale. */
+  /**
+   * Moves the job, records the move in its history, and runs `also` to change the caller's rows, all in one transaction. Returns false, and
+   * changes nothing, if the claim is stale.
+   */
   move(claim: Claim, to: JobState, options?: MoveOptions, also?: () => void): boolean;
-  /** Runs inside the caller's transaction. Sets the attempt back to 1, because it has produced something lasting. */
+  /** Sets the attempt back to 1, inside the caller's transaction, because the work has produced something that lasts. */
   renew(claim: Claim): void;
-  /** queued → stopped, running → stopping. Returns the new state; null when the subject has no live work of this kind. */
+  /** Moves queued → stopped or running → stopping. Returns the new state; null if the subject has no live work of this kind. */
   requestStop(subjectId: string, kind: JobKind): JobState | null;
   /** The subject's latest job of this kind. */
   of(subjectId: string, kind: JobKind): Job | null;
   count(kind: JobKind, states: readonly JobState[]): number;
   /** Number of jobs of every kind and state. */
   counts(): { kind: JobKind; state: JobState; count: number }[];
-  /** Run at start, with the data lock held. Moves the jobs of older epochs, whose processes are dead, and returns them. */
+  /** Moves the jobs of older epochs, whose processes are dead, and returns them. Called at start, with the data folder taken. */
   recover(): Job[];
 }
 

@@ -1,5 +1,6 @@
-// Hands queued jobs to their workers, a few at a time. When the appliance shuts down, the worker's signal is aborted: the worker
-// leaves its work in a resumable state, and the job is queued again. Stops that a user requests are left to the domain modules.
+// Hands queued jobs to their workers, a few at a time. When the appliance shuts down, the workers' signal is aborted. Each worker then
+// leaves its work in a state from which it can be resumed, and its job is queued again. A stop that a user requests is up to the domain
+// modules.
 import { Failure } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import { sleep } from "../base/time.ts";
@@ -10,20 +11,23 @@ import type { JobKind } from "./states.ts";
 export interface Worker {
   /** Maximum number of jobs of this kind at the same time. */
   concurrency: number;
-  /** Asked before each claim, e.g. whether memory and disk allow one more. */
+  /** Called before each claim. Returns false if, for example, memory or disk do not allow another job. */
   canStart?: () => boolean;
-  /** Does the work and moves the job through the queue. If it throws, the job fails, unless it was moved already. */
+  /**
+   * Does the work and moves the job in the queue. If it throws or ends without moving the job, the job fails, or is queued again if the
+   * appliance is shutting down.
+   */
   run(claim: Claim, signal: AbortSignal): Promise<void>;
 }
 
 export type Workers = Partial<Record<JobKind, Worker>>;
 
 export interface Runner {
-  /** Hands jobs to these workers from now on. Recover the queue first. */
+  /** Hands jobs to these workers from now on. The queue must have been recovered before. */
   start(workers: Workers): void;
-  /** Looks for work now rather than within a second. Before start there is no worker, and nothing happens. */
+  /** Looks for work at once instead of within a second. Does nothing before `start`. */
   wake(): void;
-  /** Aborts all workers and resolves once every one has ended and its job is queued again. */
+  /** Aborts all workers. Resolves when they have ended and their jobs are queued again, or stopped if that was requested. */
   stop(): Promise<void>;
 }
 
@@ -50,7 +54,7 @@ export function createRunner(parts: { queue: Queue; log: Log; traces: Pick<Trace
     }
   }
 
-  /** A claim can fail on a full or failing disk; the next look tries again. */
+  /** Looks for work. A claim can fail if the disk is full or failing; the next look then tries again. */
   function wake(): void {
     try {
       look();
@@ -81,14 +85,14 @@ export function createRunner(parts: { queue: Queue; log: Log; traces: Pick<Trace
     });
   }
 
-  /** Queues the job again; one that was asked to stop is stopped instead. */
+  /** Queues the job again, or stops it if a stop was requested. */
   function giveBack(claim: Claim): boolean {
     const stopping = queue.of(claim.subjectId, claim.kind)?.state === "stopping";
     const detail = "the appliance is stopping";
     return stopping ? queue.move(claim, "stopped", { detail }) : queue.move(claim, "queued", { orderly: true, detail });
   }
 
-  /** Retries a failing write until the appliance shuts down. False from the queue is no failure: the worker has moved its job. */
+  /** Retries `write` if it throws, until the appliance shuts down. If `write` returns false, the worker has already moved the job. */
   async function untilWritten(lines: Log, write: () => boolean): Promise<void> {
     for (;;)
       try {

@@ -6,10 +6,11 @@
 //     │                 └────stop───────► stopping ──► stopped | succeeded | failed | queued
 //     └──stop──► stopped
 //
-// Invariants, each a CHECK, index or trigger of the schema as well:
+// Invariants, each of which the schema also enforces by a CHECK, an index or a trigger:
 //   1. One live job per subject and kind of work.
 //   2. Every write of a claim presents its fence; a stale fence changes nothing.
-//   3. A running job carries the epoch of the supervisor that claimed it; an older epoch means its process is dead.
+//   3. A running job carries the epoch of the supervisor that claimed it. If the epoch is older than the current one, the job's process
+//      is dead.
 //   4. A terminal job never moves again, and has finished_at; a failed one has an error code.
 
 export const jobStates = ["queued", "running", "stopping", "succeeded", "failed", "stopped"] as const;
@@ -35,6 +36,6 @@ export const isLive = `j.state IN(${jobStates
   .map((state) => `'${state}'`)
   .join(", ")})`;
 
-/** The job states that a resource shows as `status`; all states when `status` is undefined. */
+/** The job states that a resource shows as `status`; all states if `status` is undefined. */
 export const statesShownAs = <Shown>(shown: Record<JobState, Shown>, status: Shown | undefined): JobState[] =>
   jobStates.filter((state) => status === undefined || shown[state] === status);

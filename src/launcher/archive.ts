@@ -2,14 +2,14 @@
 //
 //   executable | packed content, in pieces | index (JSON) | trailer
 //
-// The trailer has a fixed size, so the index is found from the end of the file. The index has the SHA-256 of every file, and the
-// trailer that of the index: its hash names the content of the whole folder.
+// The trailer has a fixed size, so the index can be found from the end of the file. The index contains the SHA-256 of every file, and the
+// trailer contains the SHA-256 of the index, which therefore identifies the content of the whole folder.
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 import { zstdDecompressSync } from "node:zlib";
 import { Failure } from "../base/errors.ts";
 import { sha256 } from "../base/files.ts";
 
-/** A piece of a file's content, compressed by itself, so that a large file is unpacked in little memory. */
+/** A piece of a file's content. Each piece is compressed separately, so that unpacking a large file needs little memory. */
 export interface Piece {
   /** Position in the executable. */
   offset: number;
@@ -28,13 +28,13 @@ export interface ArchivedFile {
 export interface Index {
   /** The file that Node runs, relative to the unpacked folder. */
   program: string;
-  /** Node's executable, likewise. */
+  /** Node's executable, relative to the unpacked folder. */
   node: string;
   files: ArchivedFile[];
 }
 
 export interface Archive {
-  /** Names the content: the start of the hash of the index. */
+  /** Identifies the content: the first 16 hexadecimal digits of the index's SHA-256. */
   readonly id: string;
   readonly index: Index;
   content(file: ArchivedFile): Iterable<Buffer>;
@@ -42,7 +42,7 @@ export interface Archive {
 }
 
 const magic = Buffer.from("PLUMBARC");
-/** Magic, offset and length of the index as 64-bit little-endian numbers, SHA-256 of the index. */
+/** Size of the trailer: the magic, the index's offset and length as 64-bit little-endian numbers, and the index's SHA-256. */
 const trailerBytes = magic.length + 8 + 8 + 32;
 
 export function trailerOf(index: Buffer, offset: number): Buffer {
@@ -52,7 +52,7 @@ export function trailerOf(index: Buffer, offset: number): Buffer {
   return Buffer.concat([magic, numbers, Buffer.from(sha256(index), "hex")]);
 }
 
-/** Throws release_damaged. */
+/** Opens the archive of the executable at `path`. Throws release_damaged, also while content is read. */
 export function openArchive(path: string): Archive {
   const descriptor = openSync(path, "r");
   const read = (offset: number, bytes: number): Buffer => {

@@ -1,5 +1,5 @@
-// The start of a release's executable: unpacks what it carries, unless that is done, and hands over to Node there. The process stays
-// the same one. What it runs is laid out as an installation is, so nothing else knows of a release.
+// The entry point of a release's executable. Unpacks the archive unless that was done before, and replaces this program with the unpacked
+// Node in the same process. The unpacked folder is laid out like any installation, so the program runs there as it does elsewhere.
 import { accessSync, constants } from "node:fs";
 import { dirname, join } from "node:path";
 import { environmentBeside, executableName, places } from "../base/config.ts";
@@ -22,7 +22,7 @@ function launch(words: string[]): void {
     throw new Failure("unpacking_failed", `${node} may not be executed`, { cause });
   }
   process.execve!(node, [node, join(folder, archive.index.program), ...words], {
-    // As in bin/plumbline, which says why.
+    // As in bin/plumbline, which gives the reasons.
     UV_THREADPOOL_SIZE: "16",
     NODE_COMPILE_CACHE: join(folder, ".cache/compiled"),
     ...environment,
@@ -30,7 +30,7 @@ function launch(words: string[]): void {
   });
 }
 
-/** Throws unpacking_failed where the folder cannot be written. */
+/** Unpacks the archive and returns its folder. Throws unpacking_failed if the folder cannot be written. */
 function unpacked(archive: ReturnType<typeof openArchive>, runtime: string): string {
   try {
     return unpack(archive, runtime, (text) => note(`plumbline: ${text}`));

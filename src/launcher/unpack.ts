@@ -1,6 +1,7 @@
-// Unpacks the archive into one folder, named by its content. The folder is made under a temporary name, synced and renamed: it is
-// there whole, or not at all. Later starts compare size, times and inode of each file with those noted when it was written, which
-// takes milliseconds; a file where they differ is hashed, and written anew if its content is not that of the archive.
+// Unpacks the archive into one folder, which is named after its content. The folder is created under a temporary name, synced and
+// renamed, so that it exists completely or not at all. Later starts compare each file's size, mode, times and inode with those recorded
+// when the file was written, which takes milliseconds. If they differ, the file is hashed, and written again if its content or mode is not
+// as in the archive.
 
 import { createHash } from "node:crypto";
 import {
@@ -25,18 +26,18 @@ import { Failure } from "../base/errors.ts";
 import { isErrno, isTemporary, ownerOfTemporary, temporaryName } from "../base/files.ts";
 import type { Archive, ArchivedFile } from "./archive.ts";
 
-/** What stat(2) said of each file when its content was last known to be right, by path. */
+/** What stat(2) returned for each file when its content was last known to be right, by path. */
 type Seal = Record<string, string>;
 
 const sealName = ".seal";
 
-/** Returns the folder with the archive's files, each as in the archive. `say` is told before work that takes seconds. */
+/** Unpacks the archive, or repairs what was unpacked, and returns the folder. Calls `say` before work that can take seconds. */
 export function unpack(archive: Archive, runtime: string, say: (text: string) => void): string {
   const folder = join(runtime, archive.id);
   if (existsSync(folder)) repair(archive, folder, say);
   else {
     mkdirSync(runtime, { recursive: true, mode: 0o700 });
-    // Without /proc, as in a bare chroot, nobody can tell what is in use.
+    // Without /proc, as in a bare chroot, it is unknown which folders are in use.
     const knowsProcesses = existsSync("/proc/self");
     if (knowsProcesses) removeUnfinished(runtime);
     say(`unpacking into ${folder} (only this once)`);
@@ -63,7 +64,7 @@ function unpackNew(archive: Archive, folder: string): void {
     try {
       renameSync(temporary, folder);
     } catch (error) {
-      // Another process that started at the same time has unpacked the same.
+      // Another process that started at the same time has unpacked the same archive.
       if (!isErrno(error, "ENOTEMPTY", "EEXIST")) throw error;
     }
     syncFolder(dirname(folder));
@@ -72,7 +73,7 @@ function unpackNew(archive: Archive, folder: string): void {
   }
 }
 
-/** Writes the files anew that are not as in the archive. */
+/** Writes those files again that are not as in the archive. */
 function repair(archive: Archive, folder: string, say: (text: string) => void): void {
   const seal = readSeal(folder);
   const { files } = archive.index;
@@ -105,7 +106,7 @@ function replace(archive: Archive, file: ArchivedFile, path: string): void {
   }
 }
 
-/** Writes and syncs a new file. Throws release_damaged if the archive does not hold what its index says. */
+/** Writes and syncs a new file. Throws release_damaged if the content does not match the hash in the index. */
 function writeContent(archive: Archive, file: ArchivedFile, path: string): void {
   const hash = createHash("sha256");
   const descriptor = openSync(path, "wx", 0o600);
@@ -147,7 +148,7 @@ function hashOf(path: string): string {
   }
 }
 
-/** Changes with every write: nobody can set a file's change time. Null if there is no file. */
+/** Returns a stamp that changes with every write, because no program can set a file's change time. Null if there is no file. */
 function stampOf(path: string): string | null {
   try {
     const { ino, size, mode, mtimeNs, ctimeNs } = statSync(path, { bigint: true });
@@ -158,7 +159,7 @@ function stampOf(path: string): string | null {
   }
 }
 
-/** An empty seal if there is none that can be read: all files are hashed then. */
+/** Returns an empty seal if none can be read, so that all files are hashed. */
 function readSeal(folder: string): Seal {
   try {
     return JSON.parse(readFileSync(join(folder, sealName), "utf8")) as Seal;
@@ -184,8 +185,8 @@ function syncFolder(folder: string): void {
 }
 
 /**
- * Removes what processes left that were killed while they unpacked. This one has made nothing yet: in a container, where it has the
- * same id at each start, what has its id was left by an earlier one.
+ * Removes the folders of processes that were killed while they unpacked. A folder named after this process's own id was left by an earlier
+ * process, because this one has not created a folder yet. In a container, every start can have the same process id.
  */
 function removeUnfinished(runtime: string): void {
   for (const name of readdirSync(runtime)) {
@@ -202,7 +203,7 @@ function removeUnused(runtime: string, id: string): void {
   for (const name of readdirSync(runtime)) {
     const folder = join(runtime, name);
     if (name === id || isTemporary(name) || running.some((path) => path.startsWith(`${folder}/`))) continue;
-    // Renamed first: a process that starts now finds the whole folder, or none.
+    // The folder is renamed first, so that a process that starts now finds the whole folder or none.
     const condemned = temporaryName(folder);
     renameSync(folder, condemned);
     rmSync(condemned, { recursive: true, force: true });
@@ -215,7 +216,7 @@ function executablesOfProcesses(): string[] {
     try {
       return [readlinkSync(`/proc/${pid}/exe`)];
     } catch {
-      // It has ended, or is another user's, who cannot use this folder.
+      // The process has ended, or belongs to another user, who cannot use this folder.
       return [];
     }
   });

@@ -1,15 +1,17 @@
-// An auto-align, start to end, over one folder: rows → diagnosis → decision → phase → check → decision …, until the planner ends it.
+// An auto-align, start to end, in one run folder: rows → diagnosis → decision → phase → check → decision …, until the planner ends it.
 //
 //   preparing ──► [ decision ──► phase ──► check ] … ──► packaging ──► result.json: completed
-//                     ├── look: result.json says which adapter and which third, and the process ends. The appliance scores it and starts
-//                     │   the run again, which reads the scores and goes on deciding
+//                     ├── look: result.json says which adapter and which third, and the process ends. The appliance scores the look and
+//                     │   starts a new process, which reads the scores and continues with the decisions
 //                     ├── pause: result.json says what would help
 //                     └── stopping: no further phase begins, and the best checkpoint so far is packaged
 //
 // Invariants:
-//   1. Decisions depend only on what is kept in the folder: a run killed at any point makes the same ones again.
-//   2. Decisions see dev; of the sealed questions they see only what looks found, which serves only for the claim.
-//   3. Hours are device hours over everything the run does; no phase exceeds its own limit by more than a step.
+//   1. Decisions depend only on what is kept in the folder, so a run killed at any point makes the same decisions again.
+//   2. Decisions are based on dev. They see none of the sealed questions and use only two facts about the looks at them: how many
+//      there were, and which checkpoints met or missed the target.
+//   3. Hours are device hours of everything that the run does. Once a phase has used up its own hours, it begins no further step,
+//      draw or edit after its first.
 import { join } from "node:path";
 import { invalid } from "../base/errors.ts";
 import { sha256 } from "../base/files.ts";
@@ -64,7 +66,7 @@ export async function autoAlign(ordered: Run): Promise<RunResult> {
   }
 }
 
-/** `opened.trainer` is set here for the judging, which may use the trainer. */
+/** Sets `opened.trainer`, because the judge may use the trainer. */
 async function carriedOut(
   { run, means, hours: judgeHours }: Judging,
   {
@@ -103,12 +105,15 @@ async function carriedOut(
   return { ...result, auto_align: told };
 }
 
-/** Part of the identity of everything that is kept. 3: the diagnosis includes the time to open the base. */
+/**
+ * Part of the identity of the stages that the plan keeps. Since format 3, the diagnosis includes the time to open the
+ * base.
+ */
 const format = 3;
 
 /**
- * Returns a function that gives, on its first call, the hours from where this process took over the folder, and 0 from
- * then on: only the first new piece of work is charged with them.
+ * Returns a function whose first call returns the hours since this process took over the folder. Later calls return 0,
+ * so that these hours are charged only to the first new piece of work.
  */
 function startUpOf(run: Run): () => number {
   let isTold = false;
@@ -131,18 +136,18 @@ interface Plan {
   means: Means;
   check: ReturnType<typeof createChecker>["check"];
   startUp: () => number;
-  /** By checkpoint id: the base, and what each phase made. */
+  /** By checkpoint id: the base, and the adapter that each phase made. */
   adapters: Map<string, Adapter>;
   phases: PhaseMade[];
   checks: Map<string, Checked>;
-  /** Hours spent by the time each checkpoint was checked. */
+  /** Hours spent by the time each checkpoint was checked, the base first. */
   hours: number[];
   /** Reason for the last decision. */
   why: string;
   metric: Metric;
 }
 
-/** The run with dev scored by the metric of the target. Throws a validation failure that names the field. */
+/** Returns the run with dev scored by the target's metric. Throws a validation failure that names the field. */
 function withMetric(run: Run, config: AutoAlignRequest["config"]): Run {
   const { declines } = run.parts.means;
   checkMetric(config, run.snapshot.dev, declines);
@@ -151,7 +156,7 @@ function withMetric(run: Run, config: AutoAlignRequest["config"]): Run {
 }
 
 /**
- * Warns once, before anything else is done, about settings that change nothing and settings that look like a mistake.
+ * Logs warnings about settings that change nothing and settings that look like a mistake, unless the run is resumed.
  */
 async function tellSettings(run: Run, ignored: PlanLimits["ignored"], doubts: readonly string[]): Promise<void> {
   if (run.resumed) return;
@@ -206,7 +211,7 @@ async function openPlan(
   };
 }
 
-/** Decides and carries out decisions until one ends the run, or asks for a look whose scores are not there yet. */
+/** Makes decisions and carries them out until one ends the run, a stop ends it, or a look has no scores yet. */
 async function followed(plan: Plan): Promise<Told> {
   const { run, state } = plan;
   const { stopping } = run.request.auto_align!;
@@ -228,8 +233,8 @@ async function followed(plan: Plan): Promise<Told> {
         return { ...toldOf(plan, next.checkpoint), status: "RUNNING", look: next.third };
       }
       const { hours, scores, clusters } = found;
-      // The process that asked for the look has ended, and this one has opened everything again: its start-up hours
-      // count here.
+      // The earlier process ended for the look, and this one has opened everything again, so its start-up hours count
+      // here.
       const restart = await stage(join(run.folder, "plan", `after-look-${number}`), plan.identity, startUp, json());
       state.looks.push({ checkpoint: next.checkpoint, third: next.third, scores, clusters });
       state.hours += hours + restart.hours;
@@ -257,14 +262,14 @@ const toldOf = ({ state }: Plan, checkpoint: string): Omit<Told, "status"> => ({
 });
 
 /**
- * Writes a decision's card to the log. One written before the run was killed is written again, with the same step
- * number.
+ * Writes a decision's card to the log. A card that was written before the run was killed is written again, with the
+ * same step number.
  */
 function tell(run: Run, { next, card }: Decision): Promise<void> {
   return run.events.append({ kind: "decision", phase: run.phase, message: card.because, card: { ...card, next } });
 }
 
-/** Unique to each phase, because the seed differs from phase to phase. */
+/** The identity of a phase, which is unique because the seed differs from phase to phase. */
 const identityOfPhase = ({ identity }: Plan, phase: PhasePlan): string => sha256(JSON.stringify([identity, phase]));
 
 async function phase(plan: Plan, decision: Decision, next: PhasePlan): Promise<void> {
@@ -300,7 +305,7 @@ async function phase(plan: Plan, decision: Decision, next: PhasePlan): Promise<v
   plan.hours.push(state.hours);
 }
 
-/** Checks the adapter as exported, because that is what looks and models use. */
+/** Checks the adapter as it was exported, because looks and models use it in that form. */
 async function checkedAdapter({ base: { trainer }, check, startUp }: Plan, { path, shape }: Adapter): Promise<Checked> {
   const started = startUp();
   await trainer.createAdapter(adapterName, shape);
@@ -310,7 +315,10 @@ async function checkedAdapter({ base: { trainer }, check, startUp }: Plan, { pat
   return { ...checked, hours: checked.hours + started };
 }
 
-/** Exports the best checkpoint as a plain run's chosen adapter: packaging, report and calibration are the same. */
+/**
+ * Exports the best checkpoint in the form of a plain run's chosen adapter, so that packaging, report and calibration
+ * need no other code.
+ */
 async function exportBest(plan: Plan, told: Told) {
   const { run, base, prepared, state, phases, checks, adapters, said } = plan;
   const id = told.checkpoint;
@@ -344,7 +352,10 @@ async function exportBest(plan: Plan, told: Told) {
 
 const scaleOf = ({ alpha, rank }: Pick<AdapterShape, "alpha" | "rank">): number => alpha / rank;
 
-/** The candidate that phase `at` made; its step is the last of all phases up to it. */
+/**
+ * The candidate that phase `at`, counted from 0, made. Its `step` is the number of steps of all phases up to and
+ * including that phase.
+ */
 function candidateOf({ run, state, adapters, checks }: Plan, at: number): Candidate {
   const { checkpoint: id, arm } = state.history[at]!;
   const checked = checks.get(id)!;

@@ -1,9 +1,10 @@
-// The planner of an auto-align: takes the state, returns the next phase, look or end, with a card that says why. A pure
-// function: it reads no clock and no file and draws nothing, so that a run killed at any point decides the same again.
+// The planner of an auto-align. From the state it decides on the next phase, a look or the end, and makes a card that says
+// why. It is a pure function: it reads no clock and no file and draws no random numbers, so that a run killed at any point
+// makes the same decision again.
 //
-//   dev says that the target is met ─► look (three at most) ─► reached, or continue
-//   a confirmed regression ─► the repair ladder
-//   sequencing ─► its next phase          otherwise ─► the offer with the most points per hour
+//   dev meets the target ─► look (three at most) ─► reached, or continue
+//   a sequence is given ─► its next phase
+//   otherwise: a confirmed regression ─► the repair ladder          none ─► the offer with the most points per hour
 //   no phase is affordable, or no visible gain is left ─► a last look if dev is at the target ─► end
 import { invalid } from "../base/errors.ts";
 import { becauseOf, type Choice, cardOf } from "./plan/card.ts";
@@ -47,7 +48,10 @@ function reached({ state }: Situation): Choice | null {
   };
 }
 
-/** Before any phase, dev's point estimate is enough, because no checkpoint has been chosen by it yet. */
+/**
+ * Decides on a look when the best checkpoint's dev score is at its aim. Before any phase, a score at the target itself
+ * is enough, because no checkpoint has been chosen by that score yet.
+ */
 function lookWhenMet(situation: Situation): Choice | null {
   const { state, survey } = situation;
   const { score, aim } = survey.best;
@@ -72,7 +76,10 @@ function lastLook(situation: Situation): Choice | null {
   );
 }
 
-/** A checkpoint gets only one look: a second third would only be another chance to be lucky. */
+/**
+ * Whether a look at the best checkpoint is possible. A checkpoint gets only one look, because a look at a second third
+ * would only be another chance to be lucky.
+ */
 function canLook({ state, survey }: Situation): boolean {
   const { max_compute_hours } = state.limits;
   return (
@@ -100,7 +107,7 @@ function repairPhase(situation: Situation): Choice | null {
     const from = isRevisit ? survey.best : standing;
     const rateFactor = rateFactorOf(state, survey, arm);
     const best = bestSize(state, beliefs, { arm, from, hours: phaseHours, rateFactor });
-    // Once repaired, it has to be worth more than the best checkpoint, to which the plan could go back.
+    // Once repaired, the checkpoint has to be worth more than the best one, to which the plan could return.
     if (best === null || best.gain < leastGain || from.worth + best.gain <= survey.best.worth) continue;
     const repairs = { checkpoint: standing.checkpoint.id, remedy };
     return phaseChoice(situation, best, { repairs, focus: isRevisit ? lostItems(standing) : [] });
@@ -110,7 +117,10 @@ function repairPhase(situation: Situation): Choice | null {
 
 const bestOf = (offers: readonly Offer[]): Offer | null => highestBid(offers.filter(({ gain }) => gain >= leastGain));
 
-/** An edit comes last, because later training undoes most of it, unless it is likely to meet the target by itself. */
+/**
+ * The best phase. An edit comes after all training, because later training would undo most of it, unless the edit is
+ * likely to meet the target by itself.
+ */
 function bestPhase(situation: Situation): Choice | null {
   const edit = bestOf(situation.offers.filter(({ arm }) => arm === "represent"));
   const train = isFutile(situation) ? null : bestOf(situation.offers.filter(({ arm }) => arm !== "represent"));
@@ -123,17 +133,18 @@ function isLikelyEnough({ state, beliefs }: Situation, { arm, from, steps, scale
   return outlookOf(state, beliefs, { arm, from, effort, scale }).chanceOf(from.aim - from.score) > 0.5;
 }
 
-/** Probability that an arm still adds a visible gain, below which it is not tried when hours are unlimited. */
+/** Least probability of a visible gain at which an arm is still worth trying when hours are unlimited. */
 const leastHope = 0.1;
 
 /**
- * Without a limit of hours: whether every arm that bids has been tried and none is likely to add a gain that dev could
- * show. After a pause that was ended by hand, at least one more phase runs.
+ * Whether more training is futile although hours are unlimited: either no look is left, or every arm that bids has been
+ * tried and none is likely to add a gain that dev could show. After a pause that was ended by hand, at least one more
+ * phase runs if a look is left.
  */
 function isFutile({ state, survey, beliefs, offers }: Situation): boolean {
   const { best } = survey;
   if (state.limits.max_compute_hours !== null) return false;
-  // The target can no longer be claimed, and the hours have no limit.
+  // Without a look, the target can no longer be claimed, so phases would run without end.
   if (state.looks.length >= mostLooks) return true;
   if (state.resumed_after > 0 && state.history.length === state.resumed_after) return false;
   const visible = smallestVisible(best.checkpoint, best.parent?.checkpoint, clustersOf(state));
@@ -154,7 +165,7 @@ function sequencedPhase(situation: Situation, sequencing: readonly Arm[]): Choic
   return offer === null ? null : phaseChoice(situation, offer, { repairs: null, focus: [] });
 }
 
-/** A phase ends at this multiple of its expected hours, so that a slow one does not use up the hours of others. */
+/** A phase ends at this multiple of its expected hours, so that a slow phase does not use up the hours of others. */
 const overrun = 1.3;
 
 function phaseChoice(situation: Situation, offer: Offer, purpose: Pick<PhasePlan, "repairs" | "focus">): Choice {

@@ -1,5 +1,5 @@
-// A reserve file for a full disk, on which SQLite cannot even delete. Removing the file makes room for deletes and for running
-// work to end. New work is refused well before that, below the low-water mark.
+// Keeps a reserve file for a full disk, on which SQLite cannot even delete rows. Removing the file makes room for deletions and for
+// running work to finish. New work is refused well before that, when free space falls below the low-water mark.
 import { open, rm, stat } from "node:fs/promises";
 import { dirname } from "node:path";
 import { Failure } from "../base/errors.ts";
@@ -7,11 +7,11 @@ import { freeBytes, isErrno, syncFolder } from "../base/files.ts";
 import type { Log } from "../base/log.ts";
 
 export interface Ballast {
-  /** Throws disk_full below the low-water mark. */
+  /** Throws disk_full if free space is below the low-water mark. */
   check(): Promise<void>;
   /** Whether free space was below the low-water mark at the last look. */
   isLow(): boolean;
-  /** Checks the disk at once, e.g. after a write was refused. */
+  /** Checks the disk at once, e.g. after a write was refused, and removes or creates the reserve file. */
   look(): Promise<void>;
   close(): Promise<void>;
 }
@@ -50,7 +50,7 @@ export function createBallast({ path, bytes, freeDisk, log, free: ask = freeByte
     await rm(path, { force: true });
   }
 
-  /** Writes every byte: a sparse file would reserve no space. */
+  /** Creates the file unless it exists. Writes every byte, because a sparse file would reserve no space. */
   async function take(): Promise<void> {
     if ((await stat(path).catch(() => null))?.size === bytes) return;
     try {

@@ -1,20 +1,21 @@
-// Requests with an Idempotency-Key are carried out once: the same request within a day is given the first answer again.
+// Carries out a request with an Idempotency-Key only once. If the same request comes again within a day, it gets the first answer again.
 //
 //   (none) ──► under way ──keep, in the transaction of what is made──► kept ──a day──► (none)
 //                 └──failure: nothing was made──► (none)                └──what it made is deleted──► gone ──a day──► (none)
 //
-// Requests under way are recorded in memory only. A crash ends them, and leaves either what was made with its answer, or neither.
+// Requests under way are recorded in memory only. A crash ends them. It leaves either both the created resource and its answer, or neither.
 import { Failure } from "../base/errors.ts";
 import type { Clock } from "../base/time.ts";
 import type { Store } from "./open.ts";
 
-/** Runs inside the caller's transaction. `subjects`: ids of the deletable resources that the answer describes. */
+/** Keeps an answer, inside the caller's transaction. `subjects` are the ids of the deletable resources that the answer describes. */
 type Keep = (reply: unknown, subjects?: readonly string[]) => void;
 
 export interface Idempotency {
   /**
-   * Returns the first answer again, as JSON, or else the reply of `perform`. `request` is a digest of the request. Throws
-   * idempotency_key_reused, request_in_progress, made_and_deleted, and what `perform` throws; nothing is kept then.
+   * Returns the first answer as JSON if there is one; otherwise calls `perform` and returns its reply. `request` is a digest of the
+   * request. Throws idempotency_key_reused, request_in_progress, made_and_deleted, or what `perform` throws. If `perform` throws before
+   * its transaction has been committed, no answer is kept.
    */
   once<Reply>(
     ownerId: string,
@@ -41,13 +42,13 @@ export function createIdempotency({ store, clock }: { store: Store; clock: Clock
       "INSERT INTO kept_reply(owner_id, key, request_sha256, reply_json, subjects_json, created_at) VALUES(?, ?, ?, ?, ?, ?)",
     ),
   };
-  /** The requests under way, by owner and key. */
+  /** The digests of the requests under way, by owner and key. */
   const underWay = new Map<string, string>();
 
   return {
     async once(ownerId, key, request, perform) {
       sql.expire.run(new Date(Date.parse(clock.now()) - keptMs).toISOString());
-      // Ids contain no spaces.
+      // The mark is unambiguous, because ids contain no spaces.
       const mark = `${ownerId} ${key}`;
       const kept = sql.get.get(ownerId, key);
       const first = kept?.request_sha256 ?? underWay.get(mark);
@@ -63,7 +64,7 @@ export function createIdempotency({ store, clock }: { store: Store; clock: Clock
           isKept = true;
         };
         const reply = await perform(keep);
-        // It created nothing, so it had no transaction in which to keep its reply.
+        // `perform` created nothing, so it had no transaction in which to keep its reply.
         if (!isKept) keep(reply);
         return { reply };
       } finally {
@@ -73,7 +74,7 @@ export function createIdempotency({ store, clock }: { store: Store; clock: Clock
   };
 }
 
-/** Returns a function that clears the kept answers about a deleted resource; call it in the transaction that deletes that. */
+/** Returns a function that clears the kept answers about a resource. Call that function in the transaction that deletes the resource. */
 export function prepareForgetting(store: Store): (ownerId: string, subject: string) => void {
   const forget = store.prepare<[string, string]>(
     `UPDATE kept_reply SET reply_json = NULL

@@ -1,4 +1,4 @@
-// Indexes that a database should have and lacks: every statement works without them, ever more slowly.
+// Finds and creates indexes that a database lacks. Every statement works without them, but becomes slower as the database grows.
 import Database from "better-sqlite3";
 import { migrate, readMigrations } from "./migrate.ts";
 
@@ -12,7 +12,7 @@ const indexesOf = (db: Database.Database): Index[] =>
     .prepare<[], Index>("SELECT name, sql FROM sqlite_schema WHERE type = 'index' AND sql IS NOT NULL ORDER BY name")
     .all();
 
-/** None is missing in a database of another version: its own plumbline knows what belongs there. */
+/** Returns the missing indexes. Empty for a database of another version, because only that version of plumbline knows its indexes. */
 function lackingIn(db: Database.Database): Index[] {
   if (Number(db.pragma("user_version", { simple: true })) !== readMigrations().length) return [];
   const fresh = new Database(":memory:");
@@ -26,7 +26,7 @@ function lackingIn(db: Database.Database): Index[] {
 }
 
 export function missingIndexes(path: string): string[] {
-  // A connection that may only read would leave the files of its log behind.
+  // The connection is not read-only, because a read-only one would leave the files of the write-ahead log behind.
   const db = new Database(path, { fileMustExist: true, timeout: 10_000 });
   try {
     db.pragma("query_only = ON");
@@ -36,7 +36,7 @@ export function missingIndexes(path: string): string[] {
   }
 }
 
-/** Makes them, and returns their names. Throws where rows break what a unique index promises. */
+/** Creates the missing indexes and returns their names. Throws if existing rows violate a unique index. */
 export function makeMissingIndexes(path: string): string[] {
   const db = new Database(path, { fileMustExist: true, timeout: 10_000 });
   try {

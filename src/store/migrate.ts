@@ -1,5 +1,5 @@
-// Brings a database up to this version: migrations/NNNN_name.sql, append-only, one transaction each. PRAGMA user_version is the
-// number of the last one applied, written in the same transaction, so an interrupted migration leaves no trace.
+// Brings a database up to this version with migrations/NNNN_name.sql. Migrations are only added, never changed. Each is one transaction,
+// which also sets PRAGMA user_version to the migration's number, so an interrupted migration leaves no trace.
 import { readdirSync, readFileSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import type { Database } from "better-sqlite3";
@@ -12,7 +12,7 @@ export interface Migration {
 
 const folder = join(import.meta.dirname, "migrations");
 
-/** The migrations in order. Throws when their numbers do not run from 1 without a gap. */
+/** Reads the migrations in order. Throws if their numbers do not run from 1 without a gap. */
 export function readMigrations(from = folder): Migration[] {
   const names = readdirSync(from)
     .filter((name) => /^\d{4}_[a-z0-9_]+\.sql$/.test(name))
@@ -40,7 +40,7 @@ export function migrate(db: Database, migrations: Migration[] = readMigrations()
   });
 }
 
-/** Copies the database's file; an in-memory database has none. */
+/** Copies the database to a file beside it. Does nothing for an in-memory database. */
 function backUp(db: Database, version: number): void {
   if (db.memory) return;
   const copy = `${db.name}.before-${version + 1}`;

@@ -1,5 +1,5 @@
-// The appliance's database connection. Commits are synced before they are acknowledged (synchronous=FULL): better-sqlite3's default
-// for WAL loses acknowledged commits in a power cut.
+// The appliance's database connection. Commits are synced before they are acknowledged (synchronous=FULL), because better-sqlite3's
+// default for WAL can lose acknowledged commits in a power cut.
 import { closeSync, openSync } from "node:fs";
 import Database from "better-sqlite3";
 import { Failure } from "../base/errors.ts";
@@ -16,9 +16,9 @@ export interface Statement<Params, Row> {
 }
 
 export interface Store {
-  /** Statements are prepared once per text; call this where it is used, or keep the result. */
+  /** Prepares a statement. Each SQL text is prepared only once, so this can be called at each use, or the result can be kept. */
   prepare<Params = [], Row = never>(sql: string): Statement<Params, Row>;
-  /** BEGIN IMMEDIATE … COMMIT; fn must be synchronous. Inside another transaction it is a savepoint. */
+  /** Runs `fn`, which must be synchronous, in BEGIN IMMEDIATE … COMMIT, or in a savepoint inside another transaction. */
   transaction<T>(fn: () => T): T;
   /** The next number in the order of creation, independent of the wall clock. Part of the caller's transaction. */
   nextSeq(): number;
@@ -26,7 +26,7 @@ export interface Store {
 }
 
 export interface StoreOptions {
-  /** Called once when the disk fails under the database: what was committed is unknown until it is opened again. */
+  /** Called once when the disk fails under the database. Which writes were committed is then unknown until it is opened again. */
   onIoError?: (error: Error) => void;
   migrations?: Migration[];
 }
@@ -45,7 +45,7 @@ export function openStore(path: string, options: StoreOptions = {}): Store {
   return storeOver(db, options.onIoError ?? (() => {}));
 }
 
-/** Opens read-only, beside a process that may write. Nothing is migrated, so statements must fit the schema as it is. */
+/** Opens a database read-only, while another process may write to it. Nothing is migrated, so statements must fit the schema as it is. */
 export const openToRead = (path: string): Store =>
   storeOver(new Database(path, { readonly: true, timeout: 10_000 }), () => {});
 
@@ -66,7 +66,10 @@ function connect(path: string): Database.Database {
   return db;
 }
 
-/** On a new file the pragma reads FULL and becomes NORMAL at the first write, so it is read after a write, on a reopened file. */
+/**
+ * Throws if commits are not synced. On a new file, the pragma reads FULL and becomes NORMAL at the first write, so it is read after a
+ * write, on a reopened file.
+ */
 function assertSynced(db: Database.Database): void {
   db.exec("BEGIN IMMEDIATE; UPDATE sequence SET value = value; COMMIT");
   const synchronous = db.pragma("synchronous", { simple: true });
@@ -113,7 +116,7 @@ function storeOver(db: Database.Database, onIoError: (error: Error) => void): St
   };
 }
 
-/** A disk error as a Failure; null for any other error. */
+/** Returns a disk error as a Failure: disk_full if the disk is full, otherwise internal. Null for any other error. */
 function diskFailure(error: unknown): Failure | null {
   if (!(error instanceof Database.SqliteError)) return null;
   if (error.code === "SQLITE_FULL") return new Failure("disk_full", undefined, { cause: error });

@@ -1,4 +1,4 @@
-// The schema that all migrations together make, as one readable file. `node src/store/schema.ts` writes it.
+// Renders the schema that all migrations together produce, as one readable file. `node src/store/schema.ts` writes the file.
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import Database from "better-sqlite3";

@@ -4,10 +4,13 @@ import Database from "better-sqlite3";
 import { Failure } from "../base/errors.ts";
 import { readMigrations } from "./migrate.ts";
 
-/** Version of the schema that this plumbline makes. */
+/** Version of the schema that this version of plumbline creates. */
 export const currentVersion = (): number => readMigrations().length;
 
-/** Copies everything committed when it began, and syncs it. `to` must not exist. Throws backup_incomplete, backup_no_space. */
+/**
+ * Copies everything that was committed when the copying began, and syncs the copy. `to` must not exist. Throws backup_incomplete,
+ * backup_no_space.
+ */
 export function copyDatabase(from: string, to: string): void {
   // Created here with mode 0600, because SQLite would make it readable by everyone.
   closeSync(openSync(to, "wx", 0o600));
@@ -30,7 +33,7 @@ export function copyDatabase(from: string, to: string): void {
   }
 }
 
-/** Schema version of a database; 0 when plumbline did not make it. */
+/** Schema version of a database; 0 if plumbline did not create it. */
 export function schemaVersion(path: string): number {
   const db = new Database(path, { readonly: true, timeout: 10_000 });
   try {
@@ -40,7 +43,7 @@ export function schemaVersion(path: string): number {
   }
 }
 
-/** Describes what is wrong with a database; empty when it is sound. */
+/** Describes what is wrong with a database. Empty if the database is sound. */
 export function problemsOf(path: string): string[] {
   try {
     const db = new Database(path, { readonly: true, timeout: 10_000 });

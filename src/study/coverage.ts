@@ -1,4 +1,4 @@
-// Reports which parts of the documents gave rows, per document and passage, with the reason where there are none.
+// Reports how many rows each passage of each document gave, and the reason if it gave none.
 import type { Coverage, PassageCoverage } from "../contract/coverage.ts";
 import type { SnapshotDocument } from "../contract/run-folder.ts";
 import { headingOf } from "./heading.ts";

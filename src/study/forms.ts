@@ -1,5 +1,5 @@
-// Plain forms: questions made from a document's own words, in any language. They are correct by construction, since
-// they never say more than the document: words are left out, reordered, or replaced by an interrogative.
+// Makes plain forms, which are questions made from a document's own words, in any language. They are correct by construction,
+// because they never say more than the document: they leave words out, reorder them, or replace them by an interrogative.
 import { containsWords, shuffled, wordsOf } from "../base/text.ts";
 import { headingOf } from "./heading.ts";
 import { filled, interrogatives, type Language } from "./languages.ts";
@@ -25,7 +25,10 @@ const pick = <T>(items: readonly T[], random: () => number): T => items[Math.flo
 /** The text without punctuation at its ends, so that other words can follow it. */
 const open = (text: string): string => text.replace(/^[\s.,;:)–—-]+|[\s.,;:!?(–—-]+$/g, "");
 
-/** A form of the given kind; null if the target has none. Draws differ from call to call. */
+/**
+ * Returns a randomly drawn form of the given kind; null if the target has none, or if the drawn question contains the answer. Draws
+ * differ from call to call.
+ */
 export function formOf(
   target: Target,
   kind: FormKind,
@@ -40,12 +43,13 @@ export function formOf(
   return { kind, question, answer: saidOf(target) };
 }
 
-/** Maximum words of a drawn part of a clause. */
+/** Maximum words of a part that is drawn from a clause. */
 const longestPart = 4;
 
 /**
- * The clause's target with one of its parts as the answer: a span found in it, or some drawn words. For `in_place`
- * these are its last words, because the question goes around them. Null if there is no such part.
+ * Returns the target of a clause with a part of the clause as the answer; null if there is no such part. The part is a span that was
+ * found in the clause, or some drawn words. For `in_place`, the drawn words are the last ones of the clause, because the question
+ * puts an interrogative in their place.
  */
 function partOf(target: Target, form: FormKind, random: () => number): Target | null {
   const { answer, span, parts = [] } = target;
@@ -114,7 +118,7 @@ function rowQuestion(target: Target, language: Language, random: () => number): 
     const others = cells
       .map((value, column) => ({ value, column: (header[column] ?? "").replaceAll("_", " ") }))
       .slice(1);
-    // Add cells until they distinguish the row from the others of its passage.
+    // Add cells, at least two, until they distinguish the row from the other rows of its passage.
     const rows = rowsOf(target.passage);
     const told: typeof others = [];
     const values = (): string[] => told.map((one) => one.value);
@@ -156,7 +160,7 @@ function columnOf({ unit, span }: Target, cells: readonly string[]): number {
   });
 }
 
-/** Randomly drawn names of a row, until they distinguish it from the other rows of its passage; in the row's order. */
+/** Draws names of a row until they distinguish the row from the other rows of its passage. Returns them in the row's order. */
 function rowNamed(passage: Passage, names: readonly string[], random: () => number): string[] {
   const rows = rowsOf(passage);
   const told: string[] = [];
@@ -167,18 +171,19 @@ function rowNamed(passage: Passage, names: readonly string[], random: () => numb
   return names.filter((name) => told.includes(name));
 }
 
-/** Minimum and maximum words of a keyword query, before words are added until it finds the passage. */
+/** Minimum and maximum words that are drawn for a keyword query, before words are added until the query finds the passage. */
 const fewest = 3;
 const most = 7;
-/** Maximum heading words that are drawn beside them. */
+/** Maximum words of the headings that are drawn in addition. */
 const mostAbove = 2;
-/** Maximum words of the whole query. */
+/** Number of words at which no more words are added to a query. */
 const longestQuery = 11;
 
 /**
- * A query of the most informative words around the answer, some of them left out. Words are added until the passage
- * ranks first for the query, because a query that fits two passages has two answers. Readers could make no sense of
- * queries that mixed words of two sentences.
+ * Returns a query of words around the answer; null if there are too few. Informative words are preferred, and some are left out.
+ * Words are added until the passage ranks first for the query, because a query that fits two passages has two answers. The words
+ * come from a single sentence, the question before it and the headings, because readers could make no sense of queries that mixed
+ * words of two sentences.
  */
 function keywords(target: Target, language: Language, lexicon: Lexicon, random: () => number): string | null {
   const { passage, before, after, earlier, answer } = target;
@@ -192,8 +197,8 @@ function keywords(target: Target, language: Language, lexicon: Lexicon, random: 
       });
   const column = target.kind === "cell" ? distinct(told(columnNamed(target))) : [];
   const own = distinct([...told(before), ...told(after)]);
-  // Headings alone do not ask for anything, and neither do two words of a sentence. A query for a cell must name the
-  // column, since its row has a cell in every column.
+  // Headings alone do not make a question, and neither do two words of a sentence. A query for a cell must name the column,
+  // because the row has a cell in every column.
   const isRow = target.unit.type === "row" || target.unit.type === "pair";
   if (own.length < (isRow ? 1 : fewest) || (target.kind === "cell" && column.length === 0)) return null;
   const asked = isQuestion(earlier) ? distinct(told(earlier)) : [];
@@ -201,7 +206,7 @@ function keywords(target: Target, language: Language, lexicon: Lexicon, random: 
   const size = fewest + Math.floor(random() * (most - fewest + 1));
   const drawn = new Set([...column, ...byWeight(own, lexicon, random).slice(0, size)]);
   for (const word of asked) if (random() < 0.25) drawn.add(word);
-  // A question that stands alone names its subject, and the headings have it.
+  // A question that stands alone must name its subject, which the headings contain.
   for (const word of byWeight(above, lexicon, random).slice(0, Math.floor(random() * (mostAbove + 1)))) drawn.add(word);
   const spare = shuffled(
     [...above, ...own, ...asked].filter((word) => !drawn.has(word)),
@@ -219,8 +224,7 @@ function keywords(target: Target, language: Language, lexicon: Lexicon, random: 
 }
 
 /**
- * The words in a random order that favours rare ones, which a person would not leave out (Efraimidis and Spirakis
- * 2006).
+ * Returns the words in a random order that favours rare ones, which a person would not leave out (Efraimidis and Spirakis 2006).
  */
 const byWeight = (words: readonly string[], lexicon: Lexicon, random: () => number): string[] =>
   words
@@ -234,8 +238,9 @@ function columnNamed(target: Target): string {
 }
 
 /**
- * A question made of keywords. It asks what they are about, or, where a figure, time or name is meant, uses that kind's
- * interrogative. Without interrogatives the same rows taught 31 % of natural questions instead of 34 % (`prove:study`).
+ * Makes a question of keywords. For a part of a sentence, a quotation or a proposed span, the question is what is said about the
+ * keywords. For any other kind, it uses an interrogative of that kind. Without interrogatives, the same rows taught a model to answer
+ * 31 % of natural questions instead of 34 % (`prove:study`).
  */
 function query({ span }: Pick<Target, "span">, words: string, language: Language, random: () => number): string {
   const kind = span?.kind ?? "part";
@@ -249,8 +254,8 @@ function query({ span }: Pick<Target, "span">, words: string, language: Language
 const mostOfText = 4;
 
 /**
- * Asks for a text that belongs to no document by some of its words, as for documents; null if it has no informative
- * word. `tells` gets a word in lower case.
+ * Returns a question for a text that belongs to no document, made of some of its words as a query for a document's text is. Null if
+ * the text has no informative word. `tells` is called with a word in lower case.
  */
 export function askedByWords(
   text: string,
@@ -266,15 +271,15 @@ export function askedByWords(
   return query({ span: { start: 0, end: 0, kind } }, words, language, random);
 }
 
-/** Minimum and maximum words of a fragment, before it grows to find its passage. */
+/** Minimum and maximum words of a fragment, before it grows until it finds its passage. */
 const shortFragment = 3;
 const longFragment = 6;
-/** Minimum informative words in it: readers could make no sense of fewer. */
+/** Minimum informative words of a fragment, because readers could make no sense of fewer. */
 const leastTold = 2;
 
 /**
- * A query of some neighbouring words beside the answer, unchanged, and words of the headings. It grows until the
- * passage ranks first for it.
+ * Returns a query of some consecutive words beside the answer, unchanged, and words of the headings; null if too few of the
+ * consecutive words are informative. The query grows until the passage ranks first for it.
  */
 function fragment(target: Target, language: Language, lexicon: Lexicon, random: () => number): string | null {
   const side = shuffled([target.before, target.after], random).find((text) => wordsOf(text).some(lexicon.tells));
@@ -303,14 +308,14 @@ function fragment(target: Target, language: Language, lexicon: Lexicon, random: 
 
 const weight = (word: string, lexicon: Lexicon): number => Math.max(...wordsOf(word).map(lexicon.weightOf));
 
-/** Excludes the number of a heading, which identifies nothing. */
+/** Whether a word has a letter. This excludes the number of a heading, which identifies nothing. */
 const isWord = (word: string): boolean => /\p{L}/u.test(word);
 
 const distinct = (words: readonly string[]): string[] => [
   ...new Map(words.map((word) => [word.toLowerCase(), word])).values(),
 ];
 
-/** The plain forms of a target, the most informative first. */
+/** The kinds of plain forms for a target, the most informative first. A kind that is listed twice is used more often. */
 export function formsFor(target: Target): FormKind[] {
   if (target.kind === "asked") return ["asked"];
   if (target.kind === "key") return ["reverse"];
@@ -320,7 +325,7 @@ export function formsFor(target: Target): FormKind[] {
   return isClause(target) ? ["keywords", "fragment", "in_place", "keywords", "fragment", "gap"] : [];
 }
 
-/** Asks for a whole passage by its headings and some of its words. */
+/** Returns a form that asks for a whole passage by its headings and some of its words. */
 export function recallOf(
   passage: Passage,
   language: Language,

@@ -1,5 +1,5 @@
-// Gates: filters for written questions that need no word list of any language. Each counts the questions that came in
-// and passed.
+// Filters written questions through gates, without a word list of any language. Each gate counts the questions that came in and
+// the questions that passed.
 import { containsWords, jaccard, normalised, wordsOf } from "../base/text.ts";
 import { headingOf } from "./heading.ts";
 import type { Lexicon } from "./lexicon.ts";
@@ -17,15 +17,15 @@ const longest = 45;
 /** Maximum rank of the passage in a search by the question's words. */
 const foundWithin = 2;
 /**
- * The same for a teacher, as a share of all passages: its questions are meant to use words that the passage does not
- * have.
+ * The same for a teacher, as a share of all passages. It is larger because a teacher's questions are meant to use words that the
+ * passage does not have.
  */
 const teacherWithin = 0.25;
 /** Jaccard similarity of words at which two questions of one target are too alike. */
 const alike = 0.7;
-/** Minimum gain in an answer's log-likelihood from seeing the passage, nats. */
+/** Minimum gain in an answer's log-likelihood from seeing the passage, in nats. */
 const needed = 2;
-/** Surprise above which an answer cannot be guessed from the question alone, nats: 10 is a chance of one in 22,000. */
+/** Surprise, in nats, from which an answer counts as not to be guessed from the question alone. 10 nats are a chance of 1 in 22,000. */
 const unguessed = 10;
 /** Minimum mean log-likelihood of a question under its writer, in nats per token. */
 const leastFluent = -1.2;
@@ -39,7 +39,7 @@ export interface GateParts {
   base: Speaker;
 }
 
-/** The questions that pass every gate, in their order, and the count of each gate. */
+/** Returns the questions that pass every gate, in their order, and the counts of each gate. */
 export async function passGates(
   written: readonly Written[],
   { lexicon, writer, base }: GateParts,
@@ -78,7 +78,7 @@ export async function passGates(
   return { kept: left, counts };
 }
 
-/** Log-likelihood of each answer under the base, nats. `shown`: the text before "Answer:". */
+/** Log-likelihood of each answer under the base, in nats. `shown`: the text before "Answer:". */
 async function answersBy(base: Speaker, rows: readonly { shown: string; target: Target }[]): Promise<number[]> {
   const scored = await base.score(
     rows.map(({ shown, target }) => ({ prompt: `${shown}Answer:`, text: ` ${target.answer}` })),
@@ -88,7 +88,7 @@ async function answersBy(base: Speaker, rows: readonly { shown: string; target: 
 
 const asking = (question: string): string => `Question: ${question}\n`;
 
-/** Gain in the answer's log-likelihood from each question, compared with no question, nats. */
+/** Gain in the answer's log-likelihood from each question, compared with no question, in nats. */
 async function raisedBy(written: readonly Written[], base: Speaker): Promise<number[]> {
   const targets = [...new Set(written.map(({ target }) => target))];
   const unasked = await answersBy(
@@ -104,9 +104,10 @@ async function raisedBy(written: readonly Written[], base: Speaker): Promise<num
 }
 
 /**
- * Targets whose answer becomes likelier with the passage in view. Only the first question of each is scored, since what
- * is tested is whether the answer is known. An answer that cannot be guessed passes without being scored with its
- * passage, which takes several times as long.
+ * Returns the targets whose answer the base does not know without the passage. These are answers that cannot be guessed from the
+ * question, and answers that become clearly likelier with the passage in view. Only the first question of each target is scored,
+ * because the answer is what is tested. Scoring with the passage takes several times as long, so it is left out for answers that
+ * cannot be guessed.
  */
 async function needingPassage(written: readonly Written[], base: Speaker): Promise<ReadonlySet<Target>> {
   const firsts = [...Map.groupBy(written, ({ target }) => target).values()].map(([one]) => one!);
@@ -131,12 +132,12 @@ async function needingPassage(written: readonly Written[], base: Speaker): Promi
 const readable = ({ question }: Written): boolean =>
   !question.includes("\n") && question.split(/\s+/).length <= longest && wordsOf(question).length >= 3;
 
-/** Words, and the marks that end a sentence. */
+/** Matches words, and the marks after which a capital letter makes no name. */
 const wordsAndEnds = /[\p{L}\p{N}]+|[.!?:]/gu;
 
 /**
- * Whether every name and figure of a question occurs in its passage or headings. A small writer garbles what it copies.
- * A capital at the beginning of a sentence, or on a single letter, makes no name.
+ * Whether every name and figure of a question occurs in its passage or headings. This is checked because a small writer garbles what
+ * it copies. A capital letter at the beginning of a sentence, or alone, makes no name.
  */
 function namesAreKnown({ target: { passage }, question }: Written): boolean {
   const known = new Set(wordsOf(`${headingOf(passage)} ${passage.text}`));
@@ -148,7 +149,7 @@ function namesAreKnown({ target: { passage }, question }: Written): boolean {
   });
 }
 
-/** Whether both have the same words, or one contains the other and has at most half as many words again. */
+/** Whether both have the same words, or one contains the other and is not much longer: by half as many words, or up to two words. */
 export function sameAnswer(said: string, gold: string): boolean {
   const [a, b] = [normalised(said), normalised(gold)];
   if (a === "" || b === "") return false;
@@ -158,8 +159,8 @@ export function sameAnswer(said: string, gold: string): boolean {
 }
 
 /**
- * Resolves questions that have two answers: each is asked again under its headings, and dropped if it still has two.
- * `under`: returns the row with the headings before its question.
+ * Resolves contradictions, which are questions with several answers. The question of each such row is put under its headings, and
+ * the row is dropped if the question still has several answers. `under` returns a row with the headings before its question.
  */
 export function withoutContradictions<T extends { question: string; answer: string }>(
   rows: readonly T[],

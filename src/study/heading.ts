@@ -1,4 +1,5 @@
-// Apart from passages.ts, which loads the tables of sixty languages: the appliance starts without them.
+// A file apart from passages.ts, because importing passages.ts loads the tables for detecting sixty languages. The appliance starts
+// without these tables.
 import type { Passage } from "./passages.ts";
 
 /** Title and headings of a passage, outermost first. */

@@ -1,10 +1,10 @@
-// The text of a block without its markup, and the cells of a row.
+// Reads the text of a block without its markup, and the cells of a row.
 import { parse as parseCsv } from "csv-parse/sync";
 import type { Nodes } from "mdast";
 import { fromMarkdown } from "mdast-util-from-markdown";
 import type { SnapshotDocument } from "../contract/run-folder.ts";
 
-/** The text without markup, on one line. */
+/** Returns the text without markup, on one line. */
 export function plainText(raw: string, mediaType: SnapshotDocument["media_type"]): string {
   const text = mediaType === "text/markdown" && /[*_`[\]\\<&!]/.test(raw) ? flattened(fromMarkdown(raw)) : raw;
   return text.replace(/\s+/g, " ").trim();

@@ -1,5 +1,5 @@
-// What a language adds to the plain forms: a dozen interrogatives and prompts, in config/study/<ISO 639-1>.json. For a
-// language without a file, questions use symbols alone.
+// Reads what a language adds to the plain forms: a dozen interrogatives and prompts, in config/study/<ISO 639-1>.json. Questions in
+// a language without a file use symbols alone.
 import { readdirSync, readFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { installation } from "../base/config.ts";
@@ -16,14 +16,14 @@ export interface Language {
   recall: string;
   /** Prompts for benchmark questions; training never uses them. */
   item: { cell: string[]; pair: string[] };
-  /** Asks a teacher for questions. This prompt and those below fall back to English where a language has none. */
+  /** Asks a teacher for questions. If a language lacks this text or one of those below, the English one is used. */
   teach?: string;
-  /** Asks it for more questions of the facts that it has named. */
+  /** Asks a teacher for more questions about the facts that it has named. */
   teach_further?: string;
-  /** Asks for the items of a benchmark, and for the answers that passages give to them. */
+  /** `quiz` asks for the items of a benchmark, and `verify` for the answers that passages give to them. */
   quiz?: string;
   verify?: string;
-  /** Asks whether an answer meets a criterion, and what a judge says to it. */
+  /** `ask` asks a judge whether an answer meets a criterion. `yes` and `no` are the judge's replies. */
   judge?: { ask: string; yes: string; no: string };
   /** The answer to a question that no document answers. */
   not_stated?: string;
@@ -59,7 +59,7 @@ function languages(): ReadonlyMap<string, Language> {
 
 export const languageOf = (code: string | null): Language => languages().get(code ?? "") ?? signs;
 
-/** The language's own prompt, or the English one. */
+/** The language's own text, or the English one if the language has none. */
 export const ownOrEnglish = <What extends "teach" | "teach_further" | "quiz" | "verify" | "not_stated" | "judge">(
   code: string | null,
   what: What,
@@ -73,6 +73,6 @@ export function interrogatives({ ask }: Language, kind: SpanKind): readonly stri
   return ask.any;
 }
 
-/** The prompt with its {placeholders} filled in; those without a word are kept. */
+/** Fills in the {placeholders} of a prompt. A placeholder without a word in `words` is kept. */
 export const filled = (prompt: string, words: Record<string, string>): string =>
   prompt.replace(/\{(\w+)\}/g, (place, name: string) => words[name] ?? place);

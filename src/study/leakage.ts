@@ -1,27 +1,27 @@
-// Finds training rows that give a benchmark question away. The rows are made without sight of the benchmark; those that
-// coincide with a question anyway are found here, so that the run drops them and reports that none remains.
+// Finds training rows that give a benchmark question away. The rows are made without sight of the benchmark, but some may overlap
+// a question by chance. The run drops these rows and reports that none remains.
 //
-// A run may not see the sealed questions, but must drop the rows that overlap them. It is given their marks: salted
-// hashes of runs of words, which show whether a text contains a question but not what the question is.
+// A run must not see the sealed questions, but must drop the rows that overlap them. It is therefore given the marks of the
+// questions: salted hashes of runs of words, which show whether a text contains a question but not what the question is.
 import { hashOf, ngramsOf, wordsOf } from "../base/text.ts";
 import type { StudyRow } from "./row.ts";
 
-/** Consecutive words that a row may not share with a question; a shorter question is matched as a whole. */
+/** Number of consecutive words that a row must not share with a question. A shorter question is matched as a whole. */
 const runLength = 13;
-/** Words of a gram, and the share of common grams from which two questions count as the same. */
+/** Number of words in a gram, and the Jaccard similarity of grams from which two questions count as the same. */
 const gramLength = 4;
 const nearCopy = 0.7;
 
 export interface QuestionMark {
-  /** Words in each run. */
+  /** Number of words in each run. */
   length: number;
-  /** Hashes of its runs and of its grams. */
+  /** Hashes of the question's runs and grams. */
   runs: string[];
   grams: string[];
 }
 
 export interface QuestionMarks {
-  /** Unique to this run: the same question has different marks elsewhere. */
+  /** Random for each run's snapshot, so that the same question has different marks elsewhere. */
   salt: string;
   questions: QuestionMark[];
 }
@@ -41,7 +41,7 @@ export interface Overlap {
 
 type Asked = Pick<StudyRow, "messages">;
 
-/** A 64-bit hash of a gram: even rows with millions of runs almost never match a question by chance. */
+/** Returns a 64-bit hash of a gram. With 64 bits, even rows with millions of runs almost never match a question by chance. */
 const marked = (salt: string, gram: string): string =>
   `${hashOf(`${salt}\n${gram}`).toString(36)}.${hashOf(`${gram}\n${salt}`).toString(36)}`;
 
@@ -59,8 +59,8 @@ export function marksOf(questions: readonly string[], salt: string): QuestionMar
 }
 
 /**
- * Finds the questions that share n consecutive words with a row, n = min(13, length), or the 4-grams of a row's
- * question (Jaccard ≥ 0.7).
+ * Finds the pairs of a question and a row that overlap. They overlap if they share n consecutive words, where n = min(13, number of
+ * words in the question), or if the 4-grams of the question and of the row's question have a Jaccard similarity of at least 0.7.
  */
 export const findOverlap = (questions: readonly string[], rows: readonly Asked[]): Overlap =>
   overlapOf(marksOf(questions, ""), rows);
@@ -100,7 +100,7 @@ export function overlapOf({ salt, questions }: QuestionMarks, rows: readonly Ask
   return { overlap: new Set(items.map((item) => item.row)).size, items };
 }
 
-/** Hashes each gram only once, since rows repeat each other. */
+/** Returns a function that hashes grams, each of them only once, because rows repeat each other. */
 function remembered(salt: string): (gram: string) => string {
   const known = new Map<string, string>();
   return (gram) => {

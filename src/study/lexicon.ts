@@ -1,6 +1,6 @@
-// How informative words are in these documents, without a word list of any language: a word in most units says nothing,
-// a rare one identifies its passage. Also the search behind the stands_alone gate: a question must find its own passage
-// among all.
+// Measures how informative words are in these documents, without a word list of any language. A word in most units says nothing,
+// and a rare word identifies its passage. Also searches passages by words. The gate stands_alone uses this search, because a
+// question must find its own passage among all passages.
 import { wordsOf } from "../base/text.ts";
 import { headingOf } from "./heading.ts";
 import type { Passage } from "./passages.ts";
@@ -10,9 +10,12 @@ export interface Lexicon {
   passages: number;
   /** ln((N + 1) / (n + ½)) for a word that n of N units contain, nats; highest for a word that none contains. */
   weightOf(word: string): number;
-  /** Whether a word is informative: too rare to be a function word, or a unit that figures are counted in. */
+  /** Whether a word is informative: too rare to be a function word, or mostly after figures, as a unit of measurement is. */
   tells(word: string): boolean;
-  /** Rank of the passage, from 1, in a search by the question's words; equal scores share a rank. */
+  /**
+   * Rank of the passage, from 1, in a search by the question's words. Equal scores share a rank. For a passage with none of the
+   * words, the rank is greater than the number of passages.
+   */
   rankOf(question: string, passage: Passage): number;
   /** The passages that contain any of the question's words, best first. */
   search(question: string): Passage[];
@@ -20,7 +23,7 @@ export interface Lexicon {
 
 /** Maximum share of the units that may contain an informative word. */
 const common = 0.06;
-/** Minimum of that limit, in units: with few units, every word would count as common. */
+/** Minimum of that limit, in units. Without it, every word would count as common if there are few units. */
 const always = 3;
 
 export function lexiconOf(passages: readonly Passage[]): Lexicon {

@@ -1,5 +1,5 @@
-// Documents → passages: neighbouring units under one heading, short enough to be read whole. A unit is a single
-// statement: a sentence, a list item, a line of key and value, a table row or a block of code. Every unit keeps its
+// Splits documents into passages. A passage is a run of neighbouring units under one heading, short enough to be read whole. A unit
+// is a single statement: a sentence, a list item, a line of key and value, a table row or a block of code. Every unit keeps its
 // place in the document.
 import { eld } from "eld/small";
 import { normalised } from "../base/text.ts";
@@ -46,12 +46,12 @@ export interface Passage extends Place {
 }
 
 /**
- * Units are joined until a passage has `enough` words, up to `most`: the size that writers are trained on. A unit is
- * never split, and may be longer.
+ * Units are joined until a passage has `enough` words, but to at most `most` words. Writers are trained on passages of this size. A
+ * unit is never split, and may be longer.
  */
 const enough = 35;
 const most = 70;
-/** Rows below a table's first one that are compared with it. */
+/** Number of rows below a table's first row that are compared with the first row. */
 const looked = 8;
 
 /** A unit that is not yet placed in a passage. `apart`: it starts a new line. */
@@ -69,7 +69,10 @@ interface Section {
   units: Loose[];
 }
 
-/** `organisation`: the owner of the documents, if known; it is put before every title that does not contain it. */
+/**
+ * Returns the passages of the documents, in order. `organisation`: the owner of the documents, if known. Its name is put before every
+ * title that does not contain it.
+ */
 export function passagesOf(documents: readonly SnapshotDocument[], organisation: string | null = null): Passage[] {
   return documents.flatMap((document, index) => {
     const sections = sectionsOf(document);
@@ -95,7 +98,7 @@ export function passagesOf(documents: readonly SnapshotDocument[], organisation:
   });
 }
 
-/** Minimum characters for detecting a language; a shorter text is too unreliable. */
+/** Minimum characters for detecting a language. Detection is too unreliable for a shorter text. */
 const tellable = 60;
 
 function languageOf(text: string): string | null {
@@ -128,7 +131,7 @@ function sectionsOf(document: SnapshotDocument): Section[] {
   const delimiter = isCsv ? delimiterOf(text) : "|";
   const open: { level: number; text: string }[] = [];
   const sections: Section[] = [{ path: [], units: [] }];
-  /** Cells of some rows below a table's first one. */
+  /** Cells of some rows below the first row of a table. */
   const below = (first: number): string[][] => {
     const rows: string[][] = [];
     for (const { type, level, start, end } of blocks.slice(first + 1, first + 1 + looked)) {
@@ -167,10 +170,10 @@ function sectionsOf(document: SnapshotDocument): Section[] {
     .filter(({ units }) => units.length > 0);
 }
 
-/** The line without leading numbers. A line of a table of contents then equals a heading, and is dropped. */
+/** Normalises a line and removes leading numbers. A line of a table of contents then equals a heading, and is dropped. */
 const unnumbered = (line: string): string => normalised(line).replace(/^(?:\p{N}+\s)+/u, "");
 
-/** Maximum words of a list's introduction: a longer text is a paragraph that ends with a colon. */
+/** Maximum words of a list's introduction. A longer text with a colon at its end counts as an ordinary paragraph. */
 const longestLead = 60;
 
 const leadOf = (unit: Loose | undefined): string =>
@@ -183,7 +186,7 @@ const unfenced = (raw: string): string => /^\s*(`{3,}|~{3,})[^\n]*\n([\s\S]*?)\s
 export const cellsJoin = " | ";
 const rowText = (cells: readonly string[]) => ({ text: cells.join(cellsJoin), apart: true });
 
-/** Blocks for snapshots made by an older version, which have none: the text is split at blank lines. */
+/** Makes blocks for a snapshot by an older version, which has none, by splitting the text at blank lines. */
 const paragraphsOf = (text: string): SnapshotBlock[] =>
   [...text.matchAll(/\S[^\n]*(?:\n[^\n]*\S[^\n]*)*/g)].map(({ 0: { length }, index }) => ({
     type: "paragraph",
@@ -195,8 +198,8 @@ const paragraphsOf = (text: string): SnapshotBlock[] =>
 const longestHeading = 10;
 
 /**
- * Plain text does not mark its headings, so a short line without closing punctuation that has text below it is taken as
- * one.
+ * Turns a block that looks like a heading into one; returns other blocks unchanged. Plain text does not mark its headings, so a short
+ * line without closing punctuation counts as a heading if text follows it.
  */
 function asHeading(
   text: string,
@@ -206,7 +209,7 @@ function asHeading(
 ): SnapshotBlock {
   if ((block.type !== "paragraph" && block.type !== "item") || next === undefined || next.type === "heading")
     return block;
-  // A numbered title is parsed as an item; with another item beside it, it belongs to a list.
+  // A numbered title is parsed as an item. An item beside another item belongs to a list.
   if (block.type === "item" && (next.type === "item" || before?.type === "item")) return block;
   const line = text.slice(block.start, block.end);
   const isTitle = !line.includes("\n") && line.split(/\s+/).length <= longestHeading && /[\p{L}\p{N})?]$/u.test(line);
@@ -242,7 +245,7 @@ function proseUnits(
   const sentences = sentencesOf(whole);
   let from = block.start;
   return sentences.map((text, at) => {
-    // The document's text still has its markup, so the end of the sentence is found from its letters and digits.
+    // The document's text still has its markup, so the end of the sentence is found by counting letters and digits.
     const start = from;
     const end = at === sentences.length - 1 ? block.end : endOf(raw, block.start, from, text);
     from = end;
@@ -337,12 +340,15 @@ function laidOut(window: readonly Loose[]): { text: string; units: Unit[] } {
 // ---- Statements that stand alone
 
 /**
- * Pieces of up to 600 characters that end at a whole word: an encoder reads only some hundred words, and a shorter text
- * makes one statement.
+ * Matches pieces of up to 600 characters that end at a whole word where possible. An encoder reads only some hundred words. A shorter
+ * text is a single piece.
  */
 const pieces = /\S[\s\S]{0,599}(?=\s|$)|\S{600}/g;
 
-/** Every paragraph, line and table row under its headings, in the documents' order. Rows carry their column names. */
+/**
+ * Returns every paragraph, line and table row under its headings, in the documents' order and in pieces of up to 600 characters. The
+ * cells of rows come with their column names.
+ */
 export function statementsOf(documents: readonly SnapshotDocument[]): string[] {
   return documents.flatMap((document) =>
     sectionsOf(document).flatMap(({ path, units }) =>

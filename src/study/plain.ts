@@ -1,5 +1,5 @@
-// The rows that a study makes without any model: every alignment to the same documents can train them, whatever its
-// base and writer. A benchmark question that occurs in them would measure whether a question was memorised.
+// Makes the rows that a study makes without any model. Every alignment to the same documents can train these rows, whatever its
+// base and writer. A benchmark question that occurs in them would only measure whether the question was memorised.
 import { type Lexicon, lexiconOf } from "./lexicon.ts";
 import type { Passage } from "./passages.ts";
 import type { StudyRow } from "./row.ts";
@@ -8,14 +8,14 @@ import { spansOf, worthAsking } from "./spans.ts";
 import { studyTargets, type Target } from "./targets.ts";
 
 /**
- * Rows per target: enough for all of its plain forms several times. A run draws others, and drops the rows that overlap
- * a question.
+ * Number of rows per target, enough for each of its plain forms several times. A run draws other wordings, and drops the rows that
+ * overlap a question.
  */
 const phrasings = 12;
-/** Used by no training: the seeds of presets begin at 1. */
+/** No preset trains with this seed, because the seeds of presets begin at 1. */
 const seed = 0;
 
-/** The plain rows of all spans, since without a model it is unknown which spans surprise it. */
+/** Returns the plain rows of all spans, because without a model it is unknown which spans are surprising. */
 export const plainRowsOf = (passages: readonly Passage[], lexicon: Lexicon): StudyRow[] =>
   rowsOf(passages, plainTargets(passages, lexicon), new Map(), lexicon, { phrasings, stages: 1, seed }).rows;
 
@@ -27,7 +27,7 @@ const plainTargets = (passages: readonly Passage[], lexicon: Lexicon): Target[] 
     ),
   );
 
-/** An estimate, made without a model, of how much a study would make of documents. */
+/** An estimate, made without a model, of what a study would make from documents. */
 export interface Planned {
   passages: number;
   targets: number;

@@ -1,5 +1,5 @@
-// Lets a study run in its own thread while the models that it asks stay in the run's thread. Calls go through a port
-// one at a time, and so do replies. If a call fails, the study ends and the original error is thrown.
+// Lets a study run in its own thread while the models that it uses stay in the caller's thread. Calls and replies go through a port,
+// one at a time. If a call fails, the study ends and the original error is thrown in the caller's thread.
 import { once } from "node:events";
 import type { MessagePort } from "node:worker_threads";
 import type { Passage } from "./passages.ts";
@@ -27,7 +27,7 @@ type Call =
 
 type Reply = { value: unknown } | { failed: true };
 
-/** Answers calls until the other end closes. `failed` returns the error that a call threw. */
+/** Answers calls from the port until the other end closes. `failed` returns the error that a call threw, or undefined. */
 export function answer(port: MessagePort, parts: Answering): { failed(): unknown } {
   let failed: unknown;
   const ask = (call: Call): Promise<unknown> => {
@@ -49,7 +49,7 @@ export function answer(port: MessagePort, parts: Answering): { failed(): unknown
   return { failed: () => failed };
 }
 
-/** The same services as proxies for the study's thread. */
+/** Returns the same services for the study's thread, as proxies that call through the port. */
 export function asking(port: MessagePort): Answering {
   const ask = async (call: Call): Promise<unknown> => {
     port.postMessage(call);

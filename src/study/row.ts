@@ -11,10 +11,10 @@ export interface StudyRow {
   messages: Message[];
   /** Where in the document's text the row comes from; null for a row that comes from no document. */
   source: (Place & { document_id: string }) | null;
-  /** How it was made: writer, keywords, fragment, in_place, gap, cell, reverse, pair, asked, recall, replay, prose. */
+  /** How the row was made: writer, keywords, fragment, in_place, gap, cell, reverse, pair, asked, recall, replay, prose. */
   kind: string;
-  /** Rows of one target share this. */
+  /** Id of the target or passage that the row asks for. */
   target: string;
-  /** The stage that trains it, from 0. */
+  /** The stage that trains the row, from 0. */
   stage: number;
 }

@@ -1,5 +1,5 @@
-// Targets and their written questions → training rows, stage by stage. Written questions come first; plain forms fill
-// the rest. They are drawn anew for every stage, so that no stage repeats the wording of another.
+// Makes training rows from targets and their written questions, stage by stage. Written questions come first, and plain forms fill
+// the rest. Plain forms are drawn anew for every stage, so that no stage repeats the plain wording of another.
 
 import { seeded } from "../base/statistics/random.ts";
 import { hashOf, normalised } from "../base/text.ts";
@@ -13,7 +13,7 @@ import type { StudyRow } from "./row.ts";
 import type { Target } from "./targets.ts";
 
 export interface RowOptions {
-  /** Rows per target in each stage. */
+  /** Number of rows per target in each stage, if the target has enough questions. */
   phrasings: number;
   stages: number;
   seed: number;
@@ -27,13 +27,13 @@ export interface Phrased {
 
 export interface MadeRows {
   rows: StudyRow[];
-  /** Questions that had two answers: asked under their headings, or dropped. */
+  /** Number of rows whose question had two answers and was put under its headings, or was dropped. */
   contradictions: { qualified: number; dropped: number };
 }
 
 type Asked = { question: string; answer: string; kind: string; target: string; stage: number; passage: Passage };
 
-/** Maximum words of a passage that is recalled whole. */
+/** Maximum words of a passage that is asked for as a whole. */
 const longestRecall = 90;
 
 export function rowsOf(
@@ -81,9 +81,9 @@ function questionsOf(
   const forms = formsFor(target);
   const said = new Set<string>();
   const made: Pick<Asked, "question" | "answer" | "kind" | "stage">[] = [];
-  /** Rows per stage: more if a writer asks for more parts of a sentence, so that every stage asks for all of them. */
+  /** Rows per stage. There are more if a writer asks for more parts of a sentence, so that every stage asks for all parts. */
   const wanted = Math.max(phrasings, Math.min(written.length, target.parts?.length ?? 0) + 1);
-  /** All but one are a writer's questions, if there are enough. */
+  /** Rows per stage with a writer's questions: all but one, if there are enough of these questions. */
   const ofWriter = Math.min(written.length, Math.max(1, wanted - 1));
   let next = 0;
   for (let stage = 0; stage < stages; stage++) {
@@ -106,8 +106,8 @@ function questionsOf(
 }
 
 /**
- * A row that asks for a short passage as a whole. It is made for the first stage alone: such rows are long, and the
- * training time is better spent on questions.
+ * Returns a row that asks for a short passage as a whole; empty for a longer passage. The row is made for the first stage alone,
+ * because such rows are long and the training time is better spent on questions.
  */
 function recalled(
   passage: Passage,

@@ -1,6 +1,6 @@
-// Finds what in a passage is worth asking about. Candidates come from surface features of the text: figures with their
-// unit, names, quotations, parts between punctuation marks, and values. The most surprising spans are asked about;
-// those that a model would have guessed anyway are not.
+// Finds the spans of a passage that are worth asking about. Candidates come from surface features of the text: figures with their
+// unit, names, quotations, parts between punctuation marks, and values. The most surprising spans are asked about, but not those
+// that a model would have guessed anyway.
 import { wordsOf } from "../base/text.ts";
 import type { Passage, Unit } from "./passages.ts";
 
@@ -16,7 +16,7 @@ export interface Span {
 /** Maximum words of an answer. */
 const longest = 9;
 
-/** Not inside a name: "C9" and "TW-210" contain no figure. */
+/** Makes sure that a figure is not inside a name: "C9" and "TW-210" contain no figure. */
 const alone = String.raw`(?<![\p{L}\p{N}])(?<!\p{L}[-–/.])`;
 const figure = String.raw`[-−+]?(?:\p{Sc}\s?)?\p{N}+(?:[.,:/–-]\p{N}+|\s\p{N}{2,4}(?!\p{N}))*(?:\s?[\p{Sc}%°‰]\p{L}?)?`;
 const year = String.raw`\s(?:\p{Ll}{1,3}\s)?\p{L}+\.?\s(?:\p{Ll}{1,3}\s)?[12]\p{N}{3}(?!\p{N})`;
@@ -69,7 +69,7 @@ export function spansOf(unit: Unit, tells: (word: string) => boolean): Span[] {
   return spans;
 }
 
-/** The leading words of `after` that are informative. */
+/** The words at the beginning of `after`, up to the first one that is not informative. */
 function unitOf(after: string, tells: (word: string) => boolean): string {
   let unit = "";
   for (const [word] of after.matchAll(/\.?\s[\p{L}-]+/gu)) {
@@ -79,7 +79,7 @@ function unitOf(after: string, tells: (word: string) => boolean): string {
   return unit;
 }
 
-/** Maximum words of a sentence's end. */
+/** Maximum words at the end of a sentence that become a span. */
 const longestEnd = 4;
 
 /** Offset of the last informative words of a sentence that has no other candidates. */
@@ -89,7 +89,7 @@ function endOf(text: string, tells: (word: string) => boolean): number {
   return words.at(Math.max(1, last + 1, words.length - longestEnd))?.index ?? text.length;
 }
 
-/** The parts between punctuation marks: the consequence of a condition, an exception, a member of a list. */
+/** The parts between punctuation marks, for example the consequence of a condition, an exception or a member of a list. */
 function partsOf(text: string): { start: number; end: number }[] {
   const parts: { start: number; end: number }[] = [];
   let from = 0;
@@ -102,15 +102,15 @@ function partsOf(text: string): { start: number; end: number }[] {
 }
 
 /**
- * Maximum words of a clause: a longer sentence is split where possible, into parts of at least `shortestClause` words.
+ * Maximum words of a clause. A longer sentence is split where possible, into parts of at least `shortestClause` words.
  */
 const longestClause = 40;
 const shortestClause = 5;
 
 /**
- * The clauses of a unit: a sentence, or, if it is long, the statements that it joins with semicolons. It is split at no
- * other punctuation: readers found that a condition without its consequence, or the end of a list, says something
- * different or nothing.
+ * Returns the clauses of a unit. A clause is a sentence or, if the sentence is long, one of the statements that it joins with
+ * semicolons. A sentence is not split at other punctuation, because readers found that a condition without its consequence, or the end
+ * of a list, says something different or nothing.
  */
 export function clausesOf(unit: Unit): Span[] {
   if (unit.type !== "sentence" && unit.type !== "item") return [];
@@ -137,13 +137,14 @@ const overlaps = (a: Span, b: Span): boolean => a.start < b.end && b.start < a.e
 
 /** Maximum spans of a unit. */
 const mostOfUnit = 3;
-/** Minimum surprise of a span, nats: "of the year" can be guessed. */
+/** Minimum surprise of a span, in nats. A span such as "of the year" can be guessed. */
 const leastSurprise = 4;
 
 /**
- * The spans to ask for: all that a writer proposed, then the text's own by how surprising they are, without overlaps.
- * `surprise`: −log p of a span given the text before it, nats.
- * `isWhole`: where a writer proposed spans of a unit, only those are asked for.
+ * Returns the spans to ask for, in the order of the text. These are all spans that a writer proposed, and the most surprising
+ * candidates of each unit that do not overlap another span.
+ * `surprise`: −ln p of a span given the text before it, in nats.
+ * `isWhole`: if a writer proposed spans of a unit, only these are asked for.
  */
 export function worthAsking(
   passage: Passage,
@@ -174,7 +175,7 @@ export function worthAsking(
   });
 }
 
-/** Surprise weighted by kind. Figures come before parts of sentences, because they are what questions are about. */
+/** Surprise weighted by kind. Figures come before parts of sentences, because questions are mostly about figures. */
 function preference({ span, nats }: { span: Span; nats: number }): number {
   const factor = {
     proposed: 1,

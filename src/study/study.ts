@@ -1,6 +1,5 @@
 // A study: documents → passages → spans worth asking → questions by writers and plain forms → gates → training rows,
-// and the coverage of the documents. A study never sees a benchmark; rows that coincide with one are found by
-// leakage.ts.
+// and the coverage of the documents. A study never sees a benchmark; leakage.ts finds the rows that overlap one.
 import type { Coverage } from "../contract/coverage.ts";
 import type { SnapshotDocument } from "../contract/run-folder.ts";
 import { coverageOf } from "./coverage.ts";
@@ -20,7 +19,7 @@ export interface StudyParts {
   base: Speaker;
   /** Chooses the writer for the passages; null for plain forms alone. */
   writer: (passages: readonly Passage[]) => Promise<Writer | null>;
-  /** Called between pieces of work; throws to end the study. */
+  /** Called between pieces of work. It throws to end the study. */
   progress(done: number, total: number, unit: string): Promise<void>;
 }
 
@@ -32,7 +31,7 @@ export interface StudyReport {
   by_kind: Record<string, number>;
   /** Passages of each language, and whether its interrogatives are known. */
   languages: Record<string, { passages: number; interrogatives: boolean }>;
-  /** How a question's own passage is searched for. */
+  /** How the passage of a question is searched for. */
   search: "lexical";
   writer: WriterReport | null;
   contradictions: { qualified: number; dropped: number };
@@ -42,19 +41,19 @@ export interface StudyReport {
 export interface WriterReport {
   name: string;
   /**
-   * Questions about the first passages, and how many of them passed every gate. If the share is below `leastUseful`,
-   * the writer is not asked further.
+   * Number of questions about the first passages, and how many of them passed every gate. If the share is below `leastUseful`,
+   * the writer is not asked further and none of its questions are used.
    */
   probe: { questions: number; passed: number };
   used: boolean;
   gates: GateCount[];
 }
 
-/** Passages of the probe. */
+/** Number of passages that the probe covers. */
 const probed = 64;
-/** Minimum share of a writer's questions that must pass; below it, the time is better spent on plain forms. */
+/** Minimum share of a writer's questions that must pass in the probe. Below it, the time is better spent on plain forms. */
 const leastUseful = 0.05;
-/** Passages given to a writer at a time. */
+/** Number of passages given to a writer at a time. */
 const together = 16;
 
 export async function study(
@@ -132,7 +131,7 @@ async function chooseTargets(
   return targets;
 }
 
-/** The questions that passed the gates, by the target's id, and a report. */
+/** Has the writer write questions. Returns those that passed the gates, by the target's id, and a report. */
 async function write(
   targets: readonly Target[],
   lexicon: Lexicon,

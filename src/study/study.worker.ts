@@ -1,5 +1,5 @@
-// The tasks of the study's thread: making a study, finding rows that give questions away, preparing the references for
-// answers, and planning a benchmark.
+// The tasks of the study's thread: making or forecasting a study, finding rows that give questions away, searching passages,
+// preparing the references for answers, and planning a benchmark.
 import type { MessagePort } from "node:worker_threads";
 import { spread } from "../base/spread.ts";
 import { mostExemplars } from "../confidence/drift.ts";
@@ -22,7 +22,7 @@ import { shippedWriter } from "./writers/shipped.ts";
 import { teacherWriter } from "./writers/teacher.ts";
 import type { Writer } from "./writers/writer.ts";
 
-/** Which rows give which questions away. */
+/** Finds which rows give which questions away. */
 export const overlap = ({ marks, rows }: { marks: QuestionMarks; rows: StudyRow[] }): Overlap => overlapOf(marks, rows);
 
 export const passages = (task: { documents: SnapshotDocument[]; organisation: string | null }): Passage[] =>
@@ -36,7 +36,7 @@ interface Searched {
 const lexiconFor = ({ documents, organisation = null }: Searched): Lexicon =>
   lexiconOf(inUsualLanguage(passagesOf(documents, organisation)));
 
-/** What `search` searches. The thread's only worker keeps it until the thread is closed. */
+/** The index that `search` uses. The thread's only worker keeps it until the thread is closed. */
 let indexed: Lexicon | null = null;
 
 export function index(documents: Searched): void {
@@ -74,7 +74,7 @@ export const forecast = (task: {
 }): Planned => planned(passagesOf(task.documents, task.organisation), task.options);
 
 export interface References {
-  /** Statements that drift compares a question with, spread evenly over all documents. */
+  /** Statements with which a question is compared to find drift, spread evenly over all documents. */
   exemplars: readonly string[];
   /** Made from all statements; null for documents without text. */
   grounding: GroundingReference | null;
@@ -84,7 +84,7 @@ export interface References {
 
 export function references(task: { documents: readonly SnapshotDocument[]; organisation: string | null }): References {
   const all = statementsOf(task.documents);
-  // The organisation's name is then in every heading, so a question that names it matches every passage alike.
+  // With the organisation's name in every heading, a question that names the organisation matches every passage alike.
   const passages = passagesOf(task.documents, task.organisation).map((passage) => ({
     document: passage.document,
     start: passage.start,
@@ -102,7 +102,7 @@ export interface StudyTask {
   documents: readonly SnapshotDocument[];
   organisation: string | null;
   options: RowOptions;
-  /** What phrases the questions: a teacher, the shipped writer, or the base itself; null for plain forms alone. */
+  /** Who phrases the questions: a teacher, the shipped writer, or the base itself; null for plain forms alone. */
   writer:
     | { kind: "teacher"; name: string }
     | { kind: "shipped"; languages: readonly string[] }
@@ -110,7 +110,7 @@ export interface StudyTask {
     | null;
 }
 
-/** Makes a study; its calls to models go through the port. */
+/** Makes a study. Its calls to models go through the port. */
 export async function study({ port, ...task }: StudyTask & { port: MessagePort }): ReturnType<typeof makeStudy> {
   const { base, writer: speaker, teacherReplies, progress } = asking(port);
   const { writer: by, options } = task;

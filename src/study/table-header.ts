@@ -1,19 +1,19 @@
-// Whether a table's first row names its columns. The readers of documents mark every first row, and some tables have no
-// such row.
+// Decides whether the first row of a table names the columns. The document parsers mark every first row as a header, but some
+// tables have no header.
 
-/** A figure alone, with at most a currency or a percent sign. */
+/** Matches a cell that holds only a figure, with or without currency and percent signs. */
 const figure = /^[\p{Sc}%\s]*(\d[\d.,]*)[\p{Sc}%\s]*$/u;
-/** Columns may be named by years. */
+/** A year, which may name a column. */
 const year = /^(?:19|20)\d\d$/;
 
-/** Marks that group three digits: a comma or a point with exactly three behind it; a single other one is a decimal mark. */
+/** Matches a comma or point that is followed by exactly three digits, and so groups digits. Any other comma or point is a decimal mark. */
 const grouping = /[.,](?=\d{3}(?:[.,]|$))/g;
 
 const figureOf = (cell: string | undefined): string | null => cell?.match(figure)?.[1] ?? null;
 
 /**
- * False if the row has a figure where most rows below have one: it is then a row like them. Figures that ascend along the
- * row, or years, may name columns («10 | 50 | 100»).
+ * Whether the first row names the columns. It does not if it has a figure in a column where most rows below have one too, because
+ * it is then a row like them. Figures that ascend along the row («10 | 50 | 100»), and years, may still name columns.
  */
 export function namesColumns(first: readonly string[], below: readonly (readonly string[])[]): boolean {
   const figures = first.flatMap((cell, column) => {

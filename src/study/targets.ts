@@ -1,4 +1,4 @@
-// Targets: the facts to be learned, each with a short answer and everything that a question for it can be made of.
+// Makes targets, which are the facts to be learned. Each has an answer and everything that a question for it can be made of.
 import { cellsJoin, type Passage, type Place, type Unit } from "./passages.ts";
 import { clausesOf, type Span, type SpanKind } from "./spans.ts";
 
@@ -16,16 +16,16 @@ export interface Target {
   /** Text around the answer. For a cell, `before` holds what identifies it; for kind `asked`, the question. */
   before: string;
   after: string;
-  /** The unit before it in the same paragraph, or the question that it answers; empty at the start of the paragraph. */
+  /** Text of the unit before this one in the paragraph, or the question that this one answers; empty at the paragraph's start. */
   earlier: string;
   /** For a clause: the spans within it that are worth asking about, as offsets in the passage's text. */
   parts?: readonly Span[];
 }
 
 /**
- * The targets of a study. Prose is taken clause by clause, since words that ask for one part of a sentence seldom
- * distinguish it from the next part: the whole clause is the answer, and the part that is asked for is drawn for each
- * question (forms.ts). Values, cells and questions that the document answers are targets of their own.
+ * Returns the targets of a passage for a study. In prose, each target is a clause. The whole clause is the answer, because the words of
+ * a question for one part of a sentence seldom distinguish this part from the next one. The part that a question asks for is drawn for
+ * each question (forms.ts). Values, cells and questions that the document answers are targets of their own.
  */
 export function studyTargets(passage: Passage, spans: readonly { unit: Unit; span: Span }[]): Target[] {
   const clauses = passage.units.flatMap((unit) =>
@@ -42,8 +42,8 @@ export function studyTargets(passage: Passage, spans: readonly { unit: Unit; spa
 }
 
 /**
- * Minimum words of a clause without a figure: "Your first day." introduces what follows and states nothing. A clause
- * that ends with a colon is dropped too.
+ * Minimum words of a clause without a figure. A shorter clause such as "Your first day." introduces what follows and states nothing.
+ * A clause that ends with a colon is dropped too.
  */
 const fewest = 4;
 
@@ -75,7 +75,7 @@ export function targetsOf(passage: Passage, spans: readonly { unit: Unit; span: 
   return [...ofSpans, ...passage.units.flatMap((unit) => cellTargets(passage, unit)), ...askedTargets(passage)];
 }
 
-/** For each unit the one before it in its paragraph; after a question, that question. */
+/** For each unit, the text of the unit before it in its paragraph. Once the paragraph asks a question, the question instead. */
 function earlierOf({ units, text }: Passage): ReadonlyMap<Unit, string> {
   const earlier = new Map<Unit, string>();
   let last: Unit | null = null;
@@ -91,12 +91,12 @@ function earlierOf({ units, text }: Passage): ReadonlyMap<Unit, string> {
 }
 
 /**
- * Maximum words of a list's introduction that still come first in an answer: after a longer one, the answer would come
- * too late.
+ * Maximum words of a list's introduction for it to come first in an answer. After a longer introduction, the answer would come too
+ * late.
  */
 const mostAhead = 12;
 
-/** The answer as it is given: an item of a list comes with the words that introduce the list. */
+/** The answer as it is trained. An item of a list comes with the words that introduce the list. */
 export function saidOf({ unit, answer, kind }: Target): string {
   if (kind !== "clause" || unit.type !== "item" || unit.lead === "" || !unit.text.startsWith(answer)) return answer;
   if (unit.lead.split(/\s+/).length <= mostAhead) return `${unit.lead} ${answer}`;
@@ -109,7 +109,8 @@ export const isClause = ({ kind }: Target): boolean => kind === "clause";
 export const isQuestion = (text: string): boolean => /[?？]$/.test(text);
 
 /**
- * Targets of a row: each cell after the first by its row and column, and the first cell by at least two of the others.
+ * Returns the targets of a table row. Each cell after the first is asked for by its row and column, and the first cell by at least
+ * two of the others.
  */
 function cellTargets(passage: Passage, unit: Unit): Target[] {
   if (unit.type !== "row") return [];
@@ -135,10 +136,10 @@ function cellTargets(passage: Passage, unit: Unit): Target[] {
   return [...others, { ...common, id: `${passage.id}:${span.start}`, kind: "key", answer: cells[0]!, span, before }];
 }
 
-/** Maximum words of a cell that names its row: a longer one is a remark. */
+/** Maximum words of a cell that names its row. A longer cell is a remark. */
 const longestName = 6;
 
-/** Cells that identify the row, other than the one asked for: the first, and short ones with words. */
+/** The cells that identify a row, without the cell asked for: the first cell, and short cells with words. */
 export const namesOf = (cells: readonly string[], asked: number): string[] =>
   cells.filter(
     (cell, column) =>
@@ -150,7 +151,8 @@ export const namesOf = (cells: readonly string[], asked: number): string[] =>
 /** Maximum words of an answer that the document itself gives to a question. */
 const longestAnswer = 45;
 
-/** Questions that the document itself asks; each is answered by the text up to the next question. */
+/** Returns the targets for questions that the document itself asks, in its text or headings. The text below, up to the next
+ * question or table row, is the answer. */
 function askedTargets(passage: Passage): Target[] {
   const { units } = passage;
   const targets = units.flatMap((unit, at): Target[] => {

@@ -1,4 +1,4 @@
-// Work that reads all documents or rows of a run or benchmark has its own thread: on large ones it takes minutes,
+// Runs work that reads all documents or rows of a run or benchmark in a thread of its own. On large ones this work takes minutes,
 // during which the main thread must keep responding.
 import { MessageChannel } from "node:worker_threads";
 import { Piscina } from "piscina";
@@ -22,13 +22,13 @@ export interface StudyThread {
   close(): Promise<void>;
 }
 
-/** Tasks end with an AbortError once `signal` is aborted. */
+/** Opens the study's thread. Its tasks end with an AbortError once `signal` is aborted. */
 export function openStudyThread(signal: AbortSignal): StudyThread {
   const pool = new Piscina({
     filename: new URL("./study.worker.ts", import.meta.url).href,
     minThreads: 0,
     maxThreads: 1,
-    // The worker keeps the index between searches.
+    // The worker must never end when idle, because it keeps the index between searches.
     idleTimeout: Number.POSITIVE_INFINITY,
   });
   return {

@@ -1,4 +1,4 @@
-// Calibration: whether scores agree with the observed chance of being right. Scores are in [0, 1].
+// Measures calibration: whether scores agree with the observed share of right answers. Scores are in [0, 1].
 import { seeded } from "./random.ts";
 
 export interface ReliabilityBin {
@@ -11,7 +11,7 @@ export interface ReliabilityBin {
   accuracy: number;
 }
 
-/** Answers in order of their scores, cut into bins of nearly equal size. Fewer bins when there are fewer answers. */
+/** Sorts answers by score and cuts them into `bins` bins of nearly equal size, or into one bin per answer if there are fewer answers. */
 export function reliability(scores: readonly number[], labels: readonly boolean[], bins: number): ReliabilityBin[] {
   const n = scores.length;
   const order = Array.from(scores.keys()).sort((a, b) => scores[a]! - scores[b]!);
@@ -28,7 +28,7 @@ export function reliability(scores: readonly number[], labels: readonly boolean[
   });
 }
 
-/** Number of equal-mass bins for every figure here. */
+/** Number of equal-mass bins for both calibration errors. */
 const binCount = 10;
 
 /** Expected calibration error: the mean distance between accuracy and score over ten bins of equal mass, weighted by size. */
@@ -39,7 +39,7 @@ export function expectedCalibrationError(scores: readonly number[], labels: read
 
 /**
  * The root-mean-square calibration error over the same bins, less the part due to chance (Kumar, Liang and Ma 2019,
- * arXiv 1909.10155, definition 4.1); 0 when chance explains all of it. Bins of one answer are skipped.
+ * arXiv 1909.10155, definition 4.1). It is 0 if chance explains the whole error. Bins of one answer are skipped.
  */
 export function debiasedCalibrationError(scores: readonly number[], labels: readonly boolean[]): number {
   let sum = 0;
@@ -49,8 +49,8 @@ export function debiasedCalibrationError(scores: readonly number[], labels: read
 }
 
 /**
- * `expectedCalibrationError` of perfectly calibrated scores: labels are drawn with the scores as probabilities, many times.
- * Real scores are not refuted while their error is at most `p95`.
+ * Simulates the `expectedCalibrationError` of perfectly calibrated scores, for which labels are drawn `draws` times with the scores as
+ * probabilities. An error of at most `p95` is no evidence that the real scores are badly calibrated.
  */
 export function perfectScoreBand(
   scores: readonly number[],
@@ -73,7 +73,7 @@ export function perfectScoreBand(
 export const brierScore = (scores: readonly number[], labels: readonly boolean[]): number =>
   scores.reduce((sum, score, at) => sum + (score - Number(labels[at])) ** 2, 0) / scores.length;
 
-/** 1 − Brier / (accuracy · (1 − accuracy)): what the scores add to knowing the accuracy alone. null for accuracy 0 or 1. */
+/** 1 − Brier / (accuracy · (1 − accuracy)): what the scores add to the accuracy alone. Null if the accuracy is 0 or 1. */
 export function brierSkill(scores: readonly number[], labels: readonly boolean[]): number | null {
   const accuracy = labels.filter(Boolean).length / labels.length;
   const known = accuracy * (1 - accuracy);

@@ -1,4 +1,5 @@
-// Distributions for intervals and tests. Accurate to about 1e-10, which is far more than any number of items needs.
+// Distributions for intervals and tests. Probabilities are accurate to about 1e-10, and what `bisect` finds to 1e-7 of its range. Both
+// are more accurate than any number of items requires.
 
 /** ln Γ(x), x > 0: Lanczos' approximation with g = 7 and nine terms. */
 export function logGamma(x: number): number {
@@ -12,11 +13,11 @@ export function logGamma(x: number): number {
   return 0.5 * Math.log(2 * Math.PI) + (x - 0.5) * Math.log(t) - t + Math.log(sum);
 }
 
-/** The regularised incomplete beta function I_x(a, b): Lentz's method on its continued fraction (DLMF 8.17.22). */
+/** The regularised incomplete beta function I_x(a, b), by Lentz's method on its continued fraction (DLMF 8.17.22). */
 export function incompleteBeta(x: number, a: number, b: number): number {
   if (x <= 0) return 0;
   if (x >= 1) return 1;
-  // The fraction converges fast below the mean; above it the mirrored one does.
+  // The continued fraction converges fast for x up to about the mean. For a greater x, the one of I_{1−x}(b, a) converges fast.
   if (x > (a + 1) / (a + b + 2)) return 1 - incompleteBeta(1 - x, b, a);
   const front = Math.exp(
     logGamma(a + b) - logGamma(a) - logGamma(b) + a * Math.log(x) + b * Math.log1p(-x) - Math.log(a),
@@ -40,11 +41,11 @@ export function incompleteBeta(x: number, a: number, b: number): number {
   throw new Error(`the incomplete beta function of ${x}, ${a}, ${b} does not converge`);
 }
 
-/** P(X ≥ k) for X binomial of n trials with chance p. */
+/** P(X ≥ k) for a binomial X of n trials with probability p. */
 export const binomialTail = (k: number, n: number, p: number): number =>
   k <= 0 ? 1 : k > n ? 0 : incompleteBeta(p, k, n - k + 1);
 
-/** P(X ≤ x) of the standard normal distribution: a series without loss of digits by cancellation (Marsaglia 2004). */
+/** P(X ≤ x) of the standard normal distribution, by a series that loses no digits to cancellation (Marsaglia 2004). */
 export function normalCdf(x: number): number {
   if (Math.abs(x) > 8) return x > 0 ? 1 : 0;
   let [sum, term] = [x, x];
@@ -55,20 +56,20 @@ export function normalCdf(x: number): number {
   return 0.5 + sum * Math.exp(-0.5 * x * x) * (1 / Math.sqrt(2 * Math.PI));
 }
 
-/** P(T ≤ t) of Student's distribution. */
+/** P(T ≤ t) of Student's t-distribution. */
 export function studentCdf(t: number, degrees: number): number {
   const tail = incompleteBeta(degrees / (degrees + t * t), degrees / 2, 0.5) / 2;
   return t > 0 ? 1 - tail : tail;
 }
 
-/** The t below which a share `p` of Student's distribution lies, 0.5 ≤ p < 1. */
+/** The t for which P(T ≤ t) = `p` in Student's t-distribution, for 0.5 ≤ p < 1. */
 export function studentQuantile(p: number, degrees: number): number {
   let high = 1;
   while (studentCdf(high, degrees) < p) high *= 2;
   return bisect((t) => studentCdf(t, degrees) >= p, 0, high);
 }
 
-/** The least x between `low` and `high`, to 1e-7 of their distance, at which `holds` is true. It must stay true above that x. */
+/** Finds the least x from `low` to `high` at which `holds` is true, to 1e-7 of their distance. `holds` must stay true above that x. */
 export function bisect(holds: (x: number) => boolean, low: number, high: number): number {
   const within = 1e-7 * (high - low);
   let [no, yes] = [low, high];

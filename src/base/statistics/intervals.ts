@@ -1,17 +1,17 @@
-// Confidence intervals for the score of a set of items. Items are scores in [0, 1] with the cluster that each belongs to (its
-// document, or the fact that it asks about). Items of one cluster tend to be right or wrong together, and so count for less.
+// Confidence intervals for the score of a set of items. Each item has a score in [0, 1] and belongs to a cluster (its document, or the
+// fact that it asks about). Items of one cluster tend to be right or wrong together, so they tell less than independent items.
 import { studentQuantile } from "./distributions.ts";
 import { seeded } from "./random.ts";
 
 export interface Score {
-  /** Points out of 100, and the 95 % interval around them. */
+  /** Points out of 100, with the 95 % interval. */
   score: number;
   low: number;
   high: number;
   n: number;
 }
 
-/** A score and how its interval was made. */
+/** A score, and how its interval was computed. */
 export interface ClusteredScore extends Score {
   method: "wilson" | "cluster_bootstrap";
   clusters: number;
@@ -19,14 +19,14 @@ export interface ClusteredScore extends Score {
   design_effect: number;
 }
 
-/** 97.5 % of a normal distribution lies below it. */
+/** 97.5 % of the standard normal distribution lies below this value. */
 export const z95 = 1.959963984540054;
 
-/** Number of bootstrap draws, and their seed: the same items always give the same interval. */
+/** Number of bootstrap draws and their seed, which is fixed so that the same items always give the same interval. */
 const draws = 2000;
 export const bootstrapSeed = 20_260_101;
 
-/** Wilson's interval of a share; 0 to 100 when there are no items. `worth`: number of independent items that n count for. */
+/** Wilson's interval of a share; 0 to 100 if there are no items. `worth` is the number of independent items that n items are worth. */
 export function wilson(correct: number, n: number, worth = n): Score {
   if (n === 0) return { score: 0, low: 0, high: 100, n };
   const share = correct / n;
@@ -34,15 +34,15 @@ export function wilson(correct: number, n: number, worth = n): Score {
   const scale = 1 + z2 / worth;
   const middle = (share + z2 / (2 * worth)) / scale;
   const half = (z95 * Math.sqrt((share * (1 - share)) / worth + z2 / (4 * worth * worth))) / scale;
-  // The ends are exact at 0 and n, where the formula leaves a rounding error.
+  // For 0 or n correct items, the end is set exactly, because the formula leaves a rounding error.
   const low = correct === 0 ? 0 : 100 * (middle - half);
   const high = correct === n ? 100 : 100 * (middle + half);
   return { score: 100 * share, low, high, n };
 }
 
 /**
- * The score of items with Wilson's interval, over the number of independent items that they count for given their clusters. When
- * every item is right or wrong, the design effect gives that number; when some are in between, the bootstrap over clusters does.
+ * Returns the score of clustered items with Wilson's interval, which is computed for the number of independent items that tell as much.
+ * If every score is 0 or 1, that number comes from `designEffect`; otherwise it comes from a bootstrap over clusters.
  */
 export function scoreOf(scores: readonly number[], clusters: readonly string[]): ClusteredScore {
   const groups = grouped(scores, clusters);
@@ -58,7 +58,10 @@ export function scoreOf(scores: readonly number[], clusters: readonly string[]):
   };
 }
 
-/** Independent items that n clustered ones count for (Korn and Graubard 1998). Few clusters also estimate variance less well. */
+/**
+ * Number of independent items that tell as much as n clustered ones (Korn and Graubard 1998). `unsure` lowers the number further if there
+ * are few clusters, because these estimate the variance less well.
+ */
 function worth(n: number, clusters: number, design: number): number {
   if (n < 2) return n;
   if (clusters < 2) return 1;
@@ -66,7 +69,7 @@ function worth(n: number, clusters: number, design: number): number {
   return (n / design) * unsure ** 2;
 }
 
-/** Values by cluster, in order of appearance. */
+/** Groups values by cluster, with the clusters in order of appearance. */
 export function grouped(values: readonly number[], clusters: readonly string[]): number[][] {
   const groups = new Map<string, number[]>();
   for (const [index, value] of values.entries()) {
@@ -80,8 +83,8 @@ export function grouped(values: readonly number[], clusters: readonly string[]):
 const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
 
 /**
- * 1 + (m − 1)·ICC, at least 1: m is the mean size of the cluster that an item is in, ICC the intraclass correlation by the analysis
- * of variance (Donner 1986).
+ * The design effect 1 + (m − 1)·ICC, or 1 if that is less. m is the mean, over items, of the size of an item's cluster. ICC is the
+ * intraclass correlation from the analysis of variance (Donner 1986).
  */
 export function designEffect(groups: readonly number[][]): number {
   const n = sum(groups.map((group) => group.length));
@@ -104,8 +107,8 @@ export function designEffect(groups: readonly number[][]): number {
 }
 
 /**
- * The variance of the mean, divided by that of as many independent items that are each right or wrong. It can be below 1 when
- * scores lie between right and wrong, and is 1 when all are the same, which tells nothing about their spread.
+ * The variance of the mean, divided by what it would be for as many independent items that are each right or wrong. The quotient can be
+ * below 1, because scores can lie between 0 and 1. If the bootstrap finds no variance, the spread is unknown and the result is 1.
  */
 function designByBootstrap(groups: readonly number[][]): number {
   const n = sum(groups.map((group) => group.length));
@@ -114,7 +117,7 @@ function designByBootstrap(groups: readonly number[][]): number {
   return design > 0 ? design : 1;
 }
 
-/** The standard error of the mean over all values, by drawing whole clusters with replacement (Field and Welsh 2007). */
+/** The standard error of the mean over all values, estimated by drawing whole clusters with replacement (Field and Welsh 2007). */
 export function bootstrapError(groups: readonly number[][]): number {
   const k = groups.length;
   if (k < 2) return 0;

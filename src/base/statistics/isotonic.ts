@@ -1,4 +1,4 @@
-// Isotonic regression, and its centred form: non-decreasing curves through shares of successes.
+// Fits non-decreasing curves to shares of successes, by isotonic regression and by its centred form.
 
 /** A curve given by its knots: xs rise strictly, ys never fall. */
 export interface Curve {
@@ -7,7 +7,7 @@ export interface Curve {
 }
 
 interface Block {
-  /** Least and greatest x of its observations, their number, and the sums over them. */
+  /** Least and greatest x of the block's observations, their number, and the sums of their xs and ys. */
   first: number;
   last: number;
   n: number;
@@ -44,7 +44,7 @@ function poolAdjacentViolators(xs: readonly number[], ys: readonly number[]): Bl
   return pooled;
 }
 
-/** The least-squares non-decreasing step function, as knots at both ends of each step (scikit-learn's IsotonicRegression). */
+/** Fits the least-squares non-decreasing step function, with knots at both ends of each step (as scikit-learn's IsotonicRegression). */
 export function fitIsotonic(xs: readonly number[], ys: readonly number[]): Curve {
   const curve: Curve = { xs: [], ys: [] };
   for (const { first, last, n, sumY } of poolAdjacentViolators(xs, ys))
@@ -73,7 +73,7 @@ export function fitCentredIsotonic(xs: readonly number[], ys: readonly number[])
   return curve;
 }
 
-/** Linear between knots, constant beyond them. */
+/** Returns the curve's y at `x`. The curve is linear between knots and constant beyond them. */
 export function interpolate({ xs, ys }: Curve, x: number): number {
   if (x <= xs[0]!) return ys[0]!;
   if (x >= xs.at(-1)!) return ys.at(-1)!;

@@ -1,4 +1,4 @@
-// Logistic regression by Newton's method, and Platt's scaling, which is one in a single variable.
+// Logistic regression by Newton's method, and Platt's scaling, which is a logistic regression in a single variable.
 
 /** σ(x), without overflow. */
 export const sigmoid = (x: number): number => (x >= 0 ? 1 / (1 + Math.exp(-x)) : Math.exp(x) / (1 + Math.exp(x)));
@@ -11,7 +11,7 @@ export interface Logistic {
   bias: number;
 }
 
-/** The log-odds that a row is of the positive class. */
+/** The log-odds that a row belongs to the positive class. */
 export function marginOf({ means, scales, weights, bias }: Logistic, row: readonly number[]): number {
   let margin = bias;
   for (const [at, value] of row.entries()) margin += (weights[at]! * (value - means[at]!)) / scales[at]!;
@@ -44,8 +44,8 @@ export interface Platt {
 }
 
 /**
- * Platt's scaling (Platt 1999, with the targets (n₊ + 1) / (n₊ + 2) and 1 / (n₋ + 2), which keep a perfect separation finite).
- * Platt's A and B are −a and −b.
+ * Fits Platt's scaling (Platt 1999). The targets (n₊ + 1) / (n₊ + 2) and 1 / (n₋ + 2) keep the result finite if the margins separate the
+ * classes perfectly. Platt's A and B are −a and −b.
  */
 export function fitPlatt(margins: readonly number[], labels: readonly boolean[]): Platt {
   const right = labels.filter(Boolean).length;
@@ -80,7 +80,7 @@ function newton(rows: readonly number[][], targets: readonly number[], penalties
     }
     for (let i = 0; i < width; i++) for (let j = 0; j < i; j++) hessian[j]![i] = hessian[i]![j]!;
     const direction = solve(hessian, gradient);
-    // Newton's full step can overshoot where the curve is flat: halve it until the loss falls.
+    // Newton's full step can overshoot where the curve is flat, so the step is halved until the loss does not rise.
     let length = 1;
     let next = weights;
     let nextLoss = loss;
@@ -114,7 +114,7 @@ function lossOf(
   return loss;
 }
 
-/** Solves a symmetric positive definite system by Gaussian elimination with pivots. a [d][d] and b [d] are overwritten. */
+/** Solves a symmetric positive definite system by Gaussian elimination with pivots. Overwrites a [d][d] and b [d], and returns b. */
 function solve(a: number[][], b: number[]): number[] {
   const width = b.length;
   for (let column = 0; column < width; column++) {

@@ -1,11 +1,11 @@
-// Compares two models on the same items: whether they differ, by how much, and which difference could go undetected.
+// Compares two models on the same items: whether they differ, by how much, and how large a difference could go undetected.
 import { binomialTail, bisect, studentQuantile } from "./distributions.ts";
 import { bootstrapError, grouped, z95 } from "./intervals.ts";
 import { seededWords } from "./random.ts";
 
 export interface Comparison {
   n: number;
-  /** Items that the first model answers better, and worse. */
+  /** Number of items that the first model answers better (gained) and worse (lost). */
   gained: number;
   lost: number;
   /** First minus second, in points, with the 95 % interval. */
@@ -14,9 +14,9 @@ export interface Comparison {
   high: number;
   method: "mcnemar" | "sign_flip";
   clusters: number;
-  /** Two-sided probability that two equally good models differ at least as much. */
+  /** Two-sided probability that two equally good models differ at least as much as these two do. */
   p_value: number;
-  /** One-sided probability that the first model does at least as badly, if it is no worse than the second. */
+  /** One-sided probability of a result at least as bad for the first model, if the two models are equally good. */
   p_worse: number;
   /** The true difference in points that this comparison detects, two-sided at 5 %, in 80 % of all cases. */
   minimum_detectable: number;
@@ -25,7 +25,7 @@ export interface Comparison {
 export const significance = 0.05;
 export const power = 0.8;
 
-/** `first` and `second`: scores in [0, 1] of the same items in the same order, `clusters` what each item belongs to. */
+/** Compares two models by their scores in [0, 1] on the same items in the same order. `clusters` holds the cluster of each item. */
 export function compareScores(
   first: readonly number[],
   second: readonly number[],
@@ -41,15 +41,15 @@ export function compareScores(
       method: "mcnemar",
       p_value: mcnemar(gained, lost),
       p_worse: binomialTail(lost, gained + lost, 0.5),
-      // Even if no item differs, a small difference could go undetected: at least one item is assumed to differ.
+      // At least one item is assumed to differ, because a small difference could go undetected even if no item differs.
       minimum_detectable: minimumDetectableEffect(n, Math.max(1, gained + lost) / n),
     };
   return { ...shown, ...meanDifference(groups, n), method: "sign_flip", ...signFlip(groups) };
 }
 
 /**
- * Items that the first model answers better and worse, differences by cluster, and whether McNemar's exact test applies: every
- * item is right or wrong, and a cluster of its own.
+ * Counts the items that the first model answers better and worse, groups the differences by cluster, and says whether McNemar's exact
+ * test applies: each item must be a cluster of its own, and each difference must be −1, 0 or 1.
  */
 export function tallied(
   first: readonly number[],
@@ -67,8 +67,8 @@ export function tallied(
 }
 
 /**
- * McNemar's test, exact and two-sided: the probability, if both models are equally good, that the items which only one of them
- * answers right are split at least as unevenly as `gained` to `lost`.
+ * The p-value of McNemar's exact two-sided test: the probability that two equally good models split the items that only one of them
+ * answers right at least as unevenly as `gained` to `lost`.
  */
 export function mcnemar(gained: number, lost: number): number {
   const n = gained + lost;
@@ -83,7 +83,7 @@ export function mcnemar(gained: number, lost: number): number {
   return Math.min(1, 2 * sum);
 }
 
-/** The difference of two paired shares in points, with the interval of Bonett and Price 2012. */
+/** The difference of two paired shares in points, with the 95 % interval of Bonett and Price 2012. */
 function pairedShares(gained: number, lost: number, n: number): { difference: number; low: number; high: number } {
   if (n === 0) return { difference: 0, low: -100, high: 100 };
   const [more, less] = [(gained + 1) / (n + 2), (lost + 1) / (n + 2)];
@@ -101,13 +101,14 @@ const flipSeed = 20_260_102;
 const mostEnumerated = 14;
 
 /**
- * The sign-flip test: if both models are equally good, each cluster's summed difference could as well have the other sign. Exact
- * when few clusters differ; else over random patterns, the observed one counted among them (Phipson and Smyth 2010).
+ * The p-values of the sign-flip test. It assumes that, if both models are equally good, each cluster's summed difference is as likely to
+ * have the other sign. The test is exact if at most `mostEnumerated` clusters differ. Otherwise it draws random patterns of signs and
+ * counts the observed pattern as one of them (Phipson and Smyth 2010).
  */
 export function signFlip(groups: readonly number[][]): { p_value: number; p_worse: number } {
   const sums = groups.map((group) => group.reduce((total, value) => total + value, 0)).filter((sum) => sum !== 0);
   const observed = sums.reduce((total, value) => total + value, 0);
-  // Tolerance for rounding: the same sum added in another order must count as equal to the observed one.
+  // Tolerance for rounding, because the same sum added in another order must count as equal to the observed one.
   const slack = 1e-9 * Math.max(1, Math.abs(observed));
   let [far, low] = [0, 0];
   const look = (sum: number): void => {
@@ -134,9 +135,9 @@ export function signFlip(groups: readonly number[][]): { p_value: number; p_wors
 }
 
 /**
- * The smallest true difference in points that McNemar's exact test over n items detects, by default two-sided at 5 % in 80 % of
- * all cases; 100 when none is detected that often. `discordance` is the share of items that exactly one of the two models answers
- * right. For a difference larger than `discordance`, the difference itself is used as the share.
+ * The smallest true difference in points that McNemar's exact test over n items detects, by default two-sided at 5 % in 80 % of all
+ * cases. It is 100 if no difference is detected that often. `discordance` is the share of items that exactly one of the two models
+ * answers right. For a difference larger than `discordance`, the difference itself is used as that share.
  */
 export function minimumDetectableEffect(
   n: number,
@@ -147,7 +148,7 @@ export function minimumDetectableEffect(
   return n > 0 && isSeen(1) ? 100 * bisect(isSeen, 0, 1) : 100;
 }
 
-/** Power of McNemar's exact test, two-sided at `alpha`, for a true difference `effect`; `discordance` as above. */
+/** Power of McNemar's exact test, two-sided at `alpha`, for a true difference `effect`. Both `effect` and `discordance` are shares. */
 export function mcnemarPower(n: number, discordance: number, effect: number, alpha = significance): number {
   const favour = (discordance + effect) / (2 * discordance);
   const spread = 8 * Math.sqrt(n * discordance * (1 - discordance)) + 8;
@@ -155,7 +156,7 @@ export function mcnemarPower(n: number, discordance: number, effect: number, alp
   const last = Math.min(n, Math.ceil(n * discordance + spread));
   let found = 0;
   let above = binomialTail(first, n, discordance);
-  // Items that one model must win for significance; rises with the number that differ.
+  // Number of items that one model must win for significance. It rises with the number of items that differ.
   let needed = Math.ceil(first / 2);
   for (let differing = first; differing <= last; differing++) {
     while (binomialTail(needed, differing, 0.5) > alpha / 2) needed++;
@@ -169,8 +170,8 @@ export function mcnemarPower(n: number, discordance: number, effect: number, alp
 }
 
 /**
- * The mean difference in points with its interval, and the detectable difference, both from the spread between clusters: the
- * bootstrap's standard error and Student's distribution over the clusters. A single cluster gives the widest interval.
+ * The mean difference in points with its 95 % interval, and the minimum detectable difference. The interval and the minimum come from the
+ * bootstrap's standard error over clusters and Student's t-distribution. A single cluster gives the widest interval, −100 to 100.
  */
 function meanDifference(
   groups: readonly number[][],
@@ -190,7 +191,7 @@ function meanDifference(
   };
 }
 
-/** Which of several one-sided p-values are significant, with `alpha` as the error rate of all together (Holm 1979). */
+/** Says which of several p-values are significant, with `alpha` as the error rate of all of them together (Holm 1979). */
 export function holm(pValues: readonly number[], alpha = significance): boolean[] {
   const order = pValues.map((p, index) => ({ p, index })).sort((a, b) => a.p - b.p);
   const rejected = pValues.map(() => false);
@@ -202,8 +203,8 @@ export function holm(pValues: readonly number[], alpha = significance): boolean[
 }
 
 /**
- * The true loss in points that a comparison's one-sided test detects in 95 % of all cases, even at the strictest level that
- * Holm's procedure requires of `together` comparisons.
+ * The true loss in points that a comparison's one-sided test detects in 95 % of all cases, even at the strictest level of Holm's
+ * procedure for `together` comparisons.
  */
 export function detectableLoss(comparison: Comparison, together: number): number {
   const { method, n, clusters, gained, lost, minimum_detectable } = comparison;

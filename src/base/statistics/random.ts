@@ -1,10 +1,10 @@
-/** mulberry32: the same seed gives the same numbers in [0, 1) on every machine. Not for secrets. */
+/** Returns a generator (mulberry32) of numbers in [0, 1). The same seed gives the same numbers on every machine. Not for secrets. */
 export function seeded(seed: number): () => number {
   const next = seededWords(seed);
   return () => next() / 2 ** 32;
 }
 
-/** As seeded, but as whole numbers below 2^32. */
+/** As `seeded`, but the generator returns whole numbers below 2^32. */
 export function seededWords(seed: number): () => number {
   let state = seed | 0;
   return () => {

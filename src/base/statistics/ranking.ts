@@ -1,6 +1,7 @@
-// How well scores rank right answers above wrong ones. Higher scores mean more certain; ties count as if broken at random.
+// Measures how well scores rank right answers above wrong ones. A higher score means a more certain answer. Ties count as if they were
+// broken at random.
 
-/** The chance that a positive's value is above a negative's, ties counted half; null when either is missing. */
+/** The probability that a positive's value is above a negative's, with ties counted as half. Null if either list is empty. */
 export function auroc(positives: readonly number[], negatives: readonly number[]): number | null {
   if (positives.length === 0 || negatives.length === 0) return null;
   const all = [
@@ -19,14 +20,14 @@ export function auroc(positives: readonly number[], negatives: readonly number[]
   return (rankSum - least) / (positives.length * negatives.length);
 }
 
-/** As auroc, from scores and whether each answer is right. */
+/** As `auroc`, given scores and whether each answer is right. */
 export const aurocOf = (scores: readonly number[], labels: readonly boolean[]): number | null =>
   auroc(
     scores.filter((_, at) => labels[at]),
     scores.filter((_, at) => !labels[at]),
   );
 
-/** Right answers expected among the k best-scored, for k = 1 … n: index k − 1. */
+/** The expected number of right answers among the k best-scored ones, for k = 1 … n, at index k − 1. */
 function rightAmongBest(scores: readonly number[], labels: readonly boolean[]): number[] {
   const order = Array.from(scores.keys()).sort((a, b) => scores[b]! - scores[a]!);
   const found: number[] = [];
@@ -52,8 +53,8 @@ function rejectionArea(found: readonly number[], share: number): number {
 
 /**
  * The prediction-rejection ratio (LM-Polygraph, arXiv 2406.15627): the area under accuracy against rejection, up to half of the
- * answers, scaled so that 0 is rejecting at random and 1 is rejecting the wrong ones first. null when all answers are right or
- * all wrong, as they are when there are fewer than two.
+ * answers. It is scaled so that random rejection gives 0, and rejecting wrong answers first gives 1. Null if all answers are right or
+ * all are wrong, and so always if there are fewer than two.
  */
 export function predictionRejectionRatio(scores: readonly number[], labels: readonly boolean[]): number | null {
   const right = labels.filter(Boolean).length;
@@ -64,7 +65,7 @@ export function predictionRejectionRatio(scores: readonly number[], labels: read
   return (area - random) / (oracle - random);
 }
 
-/** Mean accuracy over all coverages 1/n … 1 (AUARC), which is 1 − the area under the risk-coverage curve. null without answers. */
+/** Mean accuracy over all coverages 1/n … 1 (AUARC), which is 1 − the area under the risk-coverage curve. Null without answers. */
 export function accuracyRejectionArea(scores: readonly number[], labels: readonly boolean[]): number | null {
   return scores.length === 0 ? null : rejectionArea(rightAmongBest(scores, labels), 1);
 }

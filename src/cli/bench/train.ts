@@ -1,5 +1,5 @@
-// Measures the trainer through the same calls as a run: takes token rows, reports tokens per second, peak memory and
-// losses.
+// Measures the trainer with the same calls that a run makes. Takes rows of tokens, and reports tokens per second, peak
+// memory and losses.
 import { createReadStream } from "node:fs";
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -27,9 +27,12 @@ export interface TrainBench {
   threads: number;
   precision?: "bf16" | "fp32";
   seed: number;
-  /** Rows in file order, for comparing loss curves; otherwise batches of similar lengths, shuffled. */
+  /**
+   * Whether batches take the rows in file order, to compare loss curves. Otherwise rows of similar length form a batch,
+   * and the batches are shuffled.
+   */
   inOrder: boolean;
-  /** PEFT folder to start from; its rank, alpha and targets replace those given here. */
+  /** Folder of a PEFT adapter to start from; its rank, alpha and targets replace `rank`, `alpha` and the default targets. */
   init?: string;
 }
 
@@ -37,9 +40,9 @@ export interface TrainFigures {
   tokens_per_second: number;
   tokens: number;
   seconds: number;
-  /** Peak memory of the trainer's process; on a GPU, of the GPU's memory. */
+  /** Peak memory of the trainer's process; on a GPU, the peak use of the GPU's memory. */
   peak_memory_bytes: number;
-  /** Peak memory with Node's own added; on a GPU the same as peak_memory_bytes. */
+  /** peak_memory_bytes plus the peak memory of this Node process; on a GPU the same as peak_memory_bytes. */
   peak_memory_of_all_bytes: number;
   device: "cpu" | "cuda";
   precision: "bf16" | "fp32";
@@ -47,11 +50,11 @@ export interface TrainFigures {
   /** Mean loss over the trained tokens, per step. */
   loss: number[];
   /**
-   * Tokens that went through the layers. Beginnings that rows share count once; tokens whose result is not needed do
-   * not count.
+   * Tokens that went through the layers. A beginning that several rows share counts once, and tokens whose result is not
+   * needed do not count.
    */
   computed_tokens: number;
-  /** Share of the timed steps' time per op; empty on a GPU, which does not report it. */
+  /** Each op's share of the time of all ops in the timed steps; empty on a GPU, which does not report times per op. */
   ops: Record<string, number>;
   /**
    * Time that the required arithmetic takes at the rate of the device's matrix products, divided by the time measured.
@@ -59,9 +62,8 @@ export interface TrainFigures {
   floor_fraction: number;
   gemm_flops_per_second: number;
   /**
-   * What the trainer's matrix products ran on. It is reported because an OpenBLAS setting may keep the processor's best
-   * kernels from being used.
-   * For a GPU, its name and the device that its kernels were compiled for.
+   * The kernels that the trainer's matrix products used. They are reported because an OpenBLAS setting may rule out the
+   * processor's best ones. For a GPU: its name and the device that its kernels were compiled for.
    */
   kernels: string;
 }
@@ -97,7 +99,7 @@ export async function benchTraining(
     const { parameters } = await trainer.createAdapter("bench", shape);
     if (bench.init !== undefined) await trainer.load("bench", bench.init);
     const timed = await steps(bench, rows, trainer, onStep);
-    // Read before the rate is measured, because measuring takes memory of its own.
+    // The peak is read before the rate of matrix products is measured, because measuring takes memory of its own.
     const { peakDeviceBytes, kernels } = await trainer.profile();
     const peak = device === "cuda" ? peakDeviceBytes : await peakMemoryOfChildren();
     const { counted, ...rest } = timed;
@@ -112,7 +114,7 @@ export async function benchTraining(
       device,
       precision,
     });
-    // Where the ops do not count their arithmetic, the estimate is used.
+    // If the trainer did not count the ops' arithmetic, the estimate is used.
     const flops = counted > 0 ? counted : flopsPerToken * timed.computed_tokens;
     return {
       ...rest,
@@ -130,7 +132,7 @@ export async function benchTraining(
   }
 }
 
-/** PEFT's names of the matrices. */
+/** Matrices by their names in PEFT. */
 const peftModules: Record<string, AdapterTarget> = {
   q_proj: "attn_q",
   k_proj: "attn_k",
@@ -160,7 +162,7 @@ async function adapterShape(bench: TrainBench): Promise<{ rank: number; alpha: n
 }
 
 type Steps = Pick<TrainFigures, "tokens_per_second" | "tokens" | "seconds" | "loss" | "computed_tokens" | "ops"> & {
-  /** Floating-point operations of all ops; 0 where they are not counted. */
+  /** Floating-point operations of all ops; 0 if the trainer does not count them. */
   counted: number;
 };
 
@@ -194,7 +196,7 @@ async function steps(
     const batch = nextBatch();
     for (const row of batch) tokens += row.tokens.length;
     const answer = sendStep(bench, batch, step, trainer);
-    // It is awaited later; until then its failure must not count as unhandled.
+    // The answer is awaited later. Until then, its failure must not count as an unhandled rejection.
     answer.catch(() => {});
     sent.push(answer);
     if (sent.length > stepsAhead) await receive();
@@ -221,7 +223,7 @@ async function steps(
 
 type StepAnswer = Pick<Losses, "loss" | "computedTokens">;
 
-/** Sends all calls of one optimizer step before any is answered; resolves to its mean loss and the tokens it computed. */
+/** Sends all calls of one optimizer step before any is answered. Resolves to the step's mean loss and its computed tokens. */
 async function sendStep(bench: TrainBench, batch: TokenRow[], step: number, trainer: Trainer): Promise<StepAnswer> {
   const trained = batch.reduce((sum, row) => sum + row.weights.reduce((a, b) => a + b, 0), 0);
   const lengthOf = (row: number): number => batch[row]!.tokens.length;
@@ -253,7 +255,7 @@ function pack(rows: TokenRow[], scale: number): WeightedRows {
   };
 }
 
-/** Returns the next batch at each call, epoch after epoch without end. */
+/** Returns a function that returns the next batch at each call, epoch after epoch without end. */
 function batches(rows: TokenRow[], { batch, inOrder, seed }: TrainBench): () => TokenRow[] {
   const sorted = inOrder ? rows : [...rows].sort((a, b) => a.tokens.length - b.tokens.length);
   const groups: TokenRow[][] = [];
@@ -293,7 +295,7 @@ function parseRow(text: string): TokenRow | null {
   }
 }
 
-/** Peak memory of any living child of this process, bytes; the trainer is the only child. */
+/** Largest peak memory of this process's living children, in bytes. The trainer is the only child. */
 async function peakMemoryOfChildren(): Promise<number> {
   let most = 0;
   for (const entry of await readdir("/proc")) {

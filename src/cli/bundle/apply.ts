@@ -1,4 +1,4 @@
-// Applies a bundle, step by step; each step is passed over where its result is there already.
+// Applies a bundle step by step. A step whose result already exists is skipped.
 import { rm, stat } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import { Failure } from "../../base/errors.ts";
@@ -22,7 +22,7 @@ import type { Site } from "./site.ts";
 export interface Order {
   /** Public keys; one of them must have signed the bundle. */
   pinned: readonly string[];
-  /** Where a newer program goes; null: into the working folder, by its own name. */
+  /** Where a newer program is written; null for the working folder, under the program's own name. */
   program: string | null;
   dryRun: boolean;
 }
@@ -41,7 +41,8 @@ interface ProgramReport {
 }
 
 /**
- * Throws bundle_key_missing, usage, bundle_locked, bundle_no_space, bundle_invalid and what else openBundle and the import of a
+ * Checks the whole bundle, then imports its models and writes out its program if that is newer. A dry run only checks. Throws
+ * bundle_key_missing, usage, bundle_locked, bundle_no_space, bundle_invalid, and whatever else openBundle and the import of a
  * model throw.
  */
 export async function applyBundle(path: string, site: Site, order: Order): Promise<Answer> {
@@ -97,7 +98,10 @@ async function applyChecked(
   };
 }
 
-/** Decides about the program before anything is changed. Throws usage. */
+/**
+ * Decides whether and where the program is to be written, before anything is changed. Throws usage if it cannot be written
+ * there.
+ */
 async function planProgram(manifest: Manifest, site: Site, order: Order): Promise<ProgramReport> {
   const { version } = manifest;
   if (compareVersions(version, site.version) <= 0) return { version, outcome: "not newer", path: null };
@@ -113,13 +117,16 @@ async function planProgram(manifest: Manifest, site: Site, order: Order): Promis
   return { version, outcome: found === null ? "would write" : "there already", path };
 }
 
-/** Runs `work` with the staging folder, which no other process uses meanwhile and which is gone afterwards. */
+/**
+ * Makes the staging folder and runs `work` while no other process can use the folder. Removes the folder if `work` succeeds;
+ * otherwise the next attempt uses its complete files. Throws bundle_locked.
+ */
 async function whileAlone<T>(site: Site, work: () => Promise<T>): Promise<T> {
   await site.makeStaging();
   const lock = tryLock(join(site.staging, "lock"));
   if (lock === null) throw new Failure("bundle_locked");
   try {
-    // A copy that was cut off; whole files are taken up again.
+    // Removes copies that were cut off. Complete files are used again.
     await removeTemporaries(site.staging);
     const done = await work();
     await rm(site.staging, { recursive: true, force: true });
@@ -135,7 +142,7 @@ async function importAll(bundle: Bundle, site: Site, progress: Progress): Promis
   const before = await site.models();
   const known = new Map(before.map((record) => [record.sha256, record.model_id]));
   const isKnown = (model: string): string | undefined =>
-    // Of a folder the appliance makes a file of its own, with a hash of its own.
+    // A folder is never known: the appliance converts it to a single file, whose hash is not in the manifest.
     known.get(manifest.files.find((file) => file.path === model)?.sha256 ?? "");
   await refuseNoRoom(manifest, site, (model) => isKnown(model) !== undefined);
   const reports: ModelReport[] = [];
@@ -155,13 +162,16 @@ async function importAll(bundle: Bundle, site: Site, progress: Progress): Promis
   return reports;
 }
 
-/** Hash of the file that the import of a model checks. */
+/** SHA-256 that the import of a model checks: that of its file, or of the model.safetensors in its folder. */
 function weightsOf(manifest: Manifest, model: string): string {
   const files = filesOf(manifest, model);
   return files.find(({ path }) => path === model || path === `${model}/model.safetensors`)!.sha256;
 }
 
-/** The largest model lies there twice for a while: as it was written, and as it is imported. Throws bundle_no_space. */
+/**
+ * Throws bundle_no_space if there is not enough disk space for the models. The largest model is counted twice, because for a
+ * while it exists both in the staging folder and in the data folder.
+ */
 async function refuseNoRoom(manifest: Manifest, site: Site, isKnown: (model: string) => boolean): Promise<void> {
   const sizes = manifest.models
     .filter((model) => !isKnown(model))

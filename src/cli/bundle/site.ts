@@ -1,4 +1,5 @@
-// Where a bundle is applied: to the installed service, by root; otherwise to the data folder of the settings.
+// Where a bundle is applied: to the installed service if root applies it and there is one, otherwise to the data folder of the
+// settings.
 import { chmod, mkdir } from "node:fs/promises";
 import { type Config, environmentOf, places, readConfig } from "../../base/config.ts";
 import { Failure } from "../../base/errors.ts";
@@ -18,27 +19,27 @@ import {
 import { configOf } from "../installation/service.ts";
 
 export interface Site {
-  /** Public keys of the settings. */
+  /** Trusted public keys, from the settings. */
   pinned: readonly string[];
   data: string;
   /** Version in use. */
   version: string;
   /**
-   * Folder that models are written to before they are imported. Of a service only root writes there: its user must not be able
-   * to lead root's writing elsewhere.
+   * Folder that models are written to before they are imported. For a service, only root can write there: otherwise the
+   * service's user could redirect what root writes.
    */
   staging: string;
   makeStaging(): Promise<void>;
   models(): Promise<BaseRecord[]>;
   importModel(path: string, sha256: string): Promise<BaseRecord>;
-  /** What to do so that the program at `path` takes the place of the version in use, in words. */
+  /** Returns a sentence that says how to replace the version in use with the program at `path`. */
   replacing(version: string, path: string): string;
 }
 
-/** A model of many gigabytes on a slow disk is copied, hashed and loaded once. */
+/** Time limit of a command: enough to copy, hash and load a model of many gigabytes on a slow disk. */
 const importMs = 12 * 3_600_000;
 
-/** Throws config_invalid, install_failed. */
+/** Finds where this process applies a bundle. Throws config_invalid, not_installed. */
 export async function findSite(at: Layout): Promise<Site> {
   const installed = process.getuid?.() === 0 ? await readInstallation(at) : null;
   return installed === null ? ownSite(readConfig()) : serviceSite(installed, at);
@@ -85,7 +86,7 @@ async function serviceSite(installed: Installation, at: Layout): Promise<Site> {
   };
 }
 
-/** What a verb answered with --json; its failure is thrown as it told it. */
+/** Parses what a verb printed with --json. Throws work_failed, with the verb's message if it reported a failure. */
 function answerOf(words: string[], stdout: string, stderr: string): unknown {
   let answer: { error?: { code: string; message: string } };
   try {

@@ -1,4 +1,4 @@
-// One answer of a chat, as it streams in.
+// Receives one answer of a chat as it streams in.
 import type { Replies } from "../client.ts";
 import { type Client, eventOf } from "../client.ts";
 import { createWords, type Rendering, type Token } from "./words.ts";
@@ -28,7 +28,7 @@ interface Chunk {
 /** Maximum words reported as least certain. */
 const leastCertain = 5;
 
-/** Asks the model. `show` gets the parts of the answer that can be printed, as they stream in. */
+/** Asks the model and returns its whole answer. Calls `show` with each printable part of the answer as it streams in. */
 export async function answer(
   client: Client,
   body: object,
@@ -59,7 +59,7 @@ export async function answer(
   return { ...said, least_certain: words.leastCertain(leastCertain) };
 }
 
-/** A line for people. A base model has no confidence, and its words' probabilities are not calibrated. */
+/** Describes an answer's confidence in one line. Base models have no confidence. The words' probabilities are never calibrated. */
 export function confidenceText({ confidence_score: score, confidence, least_certain, finish_reason }: Said): string {
   const calibrated = confidence?.calibrated ? `calibrated on ${confidence.n} answers` : "not calibrated";
   const drift = confidence?.drift.p_value;

@@ -3,7 +3,7 @@ import { styleText } from "node:util";
 import { hiddenEscaped } from "../../base/visible.ts";
 import { type Rendering, unsure } from "./words.ts";
 
-/** Unchanged, for programs. */
+/** For programs; the text is unchanged. */
 export const plain: Rendering = { word: ({ text }) => text, space: (one) => one };
 
 /**

@@ -1,8 +1,8 @@
-// Splits an answer into words as it arrives: what of it can be printed, and how sure the model was of each word.
+// Splits an answer into words as it arrives, to find out what can already be printed and how sure the model was of each word.
 
 export interface Word {
   text: string;
-  /** Probability of its least probable token; null if none was reported. */
+  /** Probability of the word's least probable token; null if none was reported. */
   probability: number | null;
 }
 
@@ -17,16 +17,16 @@ export const unsure = 0.5;
 /** How an answer is printed. */
 export interface Rendering {
   word(word: Word): string;
-  /** A character of white space. */
+  /** Renders one character of white space. */
   space(character: string): string;
 }
 
 export interface Words {
-  /** Returns what can be printed now: whole words only, because a later token may belong to the last one. */
+  /** Returns what can be printed now. This is whole words only, because a later token may belong to the last word. */
   add(content: string, tokens: readonly Token[]): string;
   /** Returns what remains to be printed. */
   end(): string;
-  /** Words below `unsure`, the least certain first. */
+  /** Returns at most `most` words with a probability below `unsure`, the least certain first. */
   leastCertain(most: number): { text: string; probability: number }[];
 }
 
@@ -55,8 +55,8 @@ export function createWords(rendering: Rendering): Words {
 
   return {
     add(content, tokens) {
-      // If a character takes several tokens, their texts do not add up to the content; all of it then gets the lowest
-      // of their probabilities.
+      // If a character takes several tokens, the tokens' texts do not add up to the content. The whole content then gets the
+      // lowest of their probabilities.
       if (tokens.map(({ token }) => token).join("") === content)
         return tokens.map(({ token, logprob }) => addPart(token, Math.exp(logprob))).join("");
       const probability = tokens.map(({ logprob }) => Math.exp(logprob)).reduce<number | null>(least, null);

@@ -9,12 +9,12 @@ interface Word {
 }
 
 export interface GrammarCommand {
-  /** Words after the program's name that lead to it. */
+  /** Words after the program's name that lead to the command. */
   path: string[];
   /** Its subcommands. */
   words: Word[];
   options: (Word & { takes: Taker | null })[];
-  /** What its arguments take, in order; further arguments are like the last. */
+  /** What each of its arguments takes, in order. */
   takes: Taker[];
 }
 
@@ -25,7 +25,7 @@ export type Shell = "bash" | "zsh" | "fish";
 const help: Word & { takes: null } = { word: "--help", about: "display help for command", takes: null };
 const optionsOf = ({ options }: GrammarCommand) => [...options, help];
 
-/** Single-quoted text, as all three shells read it. */
+/** Puts text in single quotes, in a form that all three shells read alike. */
 const quoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;
 const joined = ({ path }: GrammarCommand): string => path.join(" ");
 
@@ -42,7 +42,8 @@ function valuesOf(grammar: Grammar): { path: string; option: string; takes: Take
 }
 
 /**
- * The body that bash and zsh share: `verb` is the command so far, `before` the word before the one that is completed.
+ * Renders the body that bash and zsh share. In the script, `verb` is the command so far, and `before` is the word before the
+ * one that is being completed.
  */
 function walk(grammar: Grammar, give: { words(of: string[]): string; files: string }): string {
   const isCommand = grammar.filter(({ path }) => path.length > 0).map((one) => quoted(joined(one)));
@@ -99,7 +100,7 @@ ${body}
 compdef _plumbline plumbline`;
 }
 
-/** fish also shows what each word is about. */
+/** Renders the script for fish, which also shows what each word is about. */
 function fish(grammar: Grammar): string {
   const lines = grammar.flatMap((command) => {
     const at = `__plumbline_at ${quoted(joined(command))}`;

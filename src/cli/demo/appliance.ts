@@ -1,5 +1,5 @@
-// A temporary appliance: `plumbline serve` as a child process on a free loopback port, with a key made by the command
-// line. It is used as by any client.
+// Starts a temporary appliance: `plumbline serve` as a child process on a free loopback port, with a key made by
+// `plumbline key create`. The demo calls its API as any other client would.
 import { createWriteStream } from "node:fs";
 import { join } from "node:path";
 import { Failure } from "../../base/errors.ts";
@@ -16,10 +16,13 @@ export interface Appliance {
 
 const main = join(import.meta.dirname, "../main.ts");
 const startMs = 30_000;
-/** Longer than serve allows its own work for an orderly end. */
+/** Longer than the time that serve gives its own work to end. */
 const stopMs = 40_000;
 
-/** `env` has the settings of config/plumbline.env; `log` is the file that its log is appended to. */
+/**
+ * Starts an appliance and creates a key. `env` has the settings, named as in config/plumbline.env; `log` is the file that the
+ * appliance's log is appended to. Throws serve_failed.
+ */
 export async function startAppliance(env: Record<string, string>, log: string): Promise<Appliance> {
   const child = startNode(main, ["serve", "--json", "--attached"], { env });
   const logFile = createWriteStream(log, { flags: "a", mode: 0o600 });
@@ -54,7 +57,7 @@ async function addressOf(child: Child): Promise<string> {
     for await (const line of linesOf(child.stdout)) return (JSON.parse(line) as { address: string }).address;
   } finally {
     clearTimeout(timer);
-    // Keep draining, or a full pipe would block the child.
+    // Further output is discarded, because a full pipe would block the child.
     child.stdout.resume();
   }
   // The stream has closed without a line; `ended` rejects with the reason.

@@ -13,7 +13,7 @@ import { align, ask, deploy, evaluate, evaluationResults, firstBaseModel, upload
  */
 const keyOf = (workflow: string, what: string): string => `plumbline-demo-${workflow}-${what}`;
 
-/** `progress` is the caller's: it ends it when this throws. */
+/** Runs all steps and returns the report. If this throws, the caller must end `progress`. */
 export async function drive(
   client: Client,
   material: Material,
@@ -31,7 +31,7 @@ export async function drive(
   );
 
   const base = await watch.time("evaluate_base", () =>
-    // The alignment itself evaluates the base on the dev questions.
+    // Only sealed questions, because the alignment itself evaluates the base on the dev questions.
     evaluate(
       client,
       { model_id: baseId, benchmark_id: benchmarkId, splits: ["sealed"] },

@@ -10,7 +10,7 @@ export interface Material {
   benchmark: ClientFile;
   /** Questions for the base and the aligned model, side by side. */
   questions: string[];
-  /** Questions about nothing in the documents: the aligned model should be unsure. */
+  /** Questions about nothing in the documents; the aligned model should be unsure of its answers. */
   offTopic: string[];
 }
 

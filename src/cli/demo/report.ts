@@ -9,7 +9,7 @@ export interface Findings {
   aligned: Results;
   status: Status;
   model: Replies["models.get"];
-  /** Optimizer steps made, from the run's events. */
+  /** Number of optimizer steps, from the run's events. */
   steps: number;
   baseSaid: Said[];
   alignedSaid: Said[];

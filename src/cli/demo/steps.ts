@@ -1,4 +1,4 @@
-// The demo's steps, each through the REST API alone: any other client would make the same calls in the same order.
+// The demo's steps. They use only the REST API, so any other client could make the same calls.
 import { setTimeout as delay } from "node:timers/promises";
 import { Failure } from "../../base/errors.ts";
 import type { RunEvent } from "../../contract/run-folder.ts";
@@ -20,8 +20,8 @@ const pollMs = 500;
 const noModelMs = 60_000;
 
 /**
- * Id of the smallest base model that can be aligned. Waits for one, because the starter model is imported while the
- * appliance starts. Throws work_failed.
+ * Returns the id of the smallest base model that can be aligned. Waits up to a minute until there is a base model, because
+ * the starter model is imported while the appliance starts. Throws work_failed.
  */
 export async function firstBaseModel(client: Client, signal: AbortSignal): Promise<string> {
   const until = performance.now() + noModelMs;
@@ -79,7 +79,7 @@ export const evaluationResults = (
   signal: AbortSignal,
 ): Promise<Results> => followEvaluation(client, evaluationId, progress, signal, phase);
 
-/** `onEvent` sees every event once. */
+/** Follows an alignment until it is completed. Calls `onEvent` once with each event of the run. */
 export const align = (
   client: Client,
   alignmentId: string,
@@ -93,7 +93,7 @@ export async function deploy(client: Client, modelId: string, progress: Progress
   await followDeployment(client, modelId, progress, signal);
 }
 
-/** Greedy answers, a few at a time; in the order of the questions. */
+/** Asks the questions a few at a time, with greedy decoding. Returns the answers in the order of the questions. */
 export async function ask(
   client: Client,
   model: string,

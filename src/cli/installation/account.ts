@@ -11,8 +11,9 @@ export async function findAccount(user: string): Promise<Account | null> {
 }
 
 /**
- * How programs of the installation are run: as the service's user, to whom everything in the data folder belongs, and
- * with its data folder, where a program in one file unpacks itself. Throws install_failed.
+ * Returns the options for running the installation's programs: as the service's user, who owns everything in the data
+ * folder, and with PLUMBLINE_DATA set, because a program in a single file unpacks itself there. Throws install_failed if
+ * the user does not exist.
  */
 export async function asService({ user, data }: Installation): Promise<AsService> {
   const as = await findAccount(user);

@@ -1,7 +1,7 @@
-// The database around an upgrade: a copy of it as the old version left it, and its return.
+// Copies the database during an upgrade, as the old version left it, and restores the copy if the upgrade is undone.
 //
-// The copy is taken when the service has stopped. The backup is older than that: what was acknowledged since it was taken would be
-// lost with it.
+// The copy is taken after the service has stopped. The upgrade's backup is older: restoring that would lose everything that was
+// acknowledged in between.
 import { chown, link, rename, rm, stat } from "node:fs/promises";
 import { places } from "../../base/config.ts";
 import { isErrno, renameDurably, syncFolder, temporaryName } from "../../base/files.ts";
@@ -24,7 +24,7 @@ export async function keepDatabase(installed: Installation): Promise<void> {
   }
 }
 
-/** Whether the database is no longer of the schema that the old version knows, or cannot be read at all. */
+/** Whether the database no longer has the old version's schema, or cannot be read at all. `schema` is that schema's version. */
 export function isMigrated(data: string, schema: number): boolean {
   try {
     return schemaVersion(places(data).database) !== schema;
@@ -34,8 +34,8 @@ export function isMigrated(data: string, schema: number): boolean {
 }
 
 /**
- * Puts the kept copy in the database's place; the migrated one stays beside it as `*.of-<version>`. Nothing may have it
- * open. Can be done again after it was cut off.
+ * Replaces the migrated database with the kept copy, if there is one. The migrated database stays beside it as
+ * `*.of-<version>`. No process may have the database open. If this is cut off, it can be repeated.
  */
 export async function bringDatabaseBack(installed: Installation, version: string): Promise<void> {
   const { data } = installed;
@@ -45,7 +45,7 @@ export async function bringDatabaseBack(installed: Installation, version: string
   await link(database, aside).catch((error) => {
     if (!isErrno(error, "EEXIST", "ENOENT")) throw error;
   });
-  // SQLite would apply a log that is left here to the database that takes this one's place.
+  // The write-ahead log moves too. If it stayed here, SQLite would apply it to the restored database.
   await rename(`${database}-wal`, `${aside}-wal`).catch((error) => {
     if (!isErrno(error, "ENOENT")) throw error;
   });
@@ -56,7 +56,7 @@ export async function bringDatabaseBack(installed: Installation, version: string
 
 export const forgetCopy = (data: string): Promise<void> => rm(copyOf(data), { force: true });
 
-/** Makes the service's user the owner of a file that root has made. */
+/** Makes the service's user the owner of a file that root has created. Does nothing if this process is not root. */
 async function give(path: string, { user }: Installation): Promise<void> {
   const account = await findAccount(user);
   if (account && process.getuid?.() === 0) await chown(path, account.uid, account.gid);

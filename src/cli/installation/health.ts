@@ -1,4 +1,4 @@
-// Whether the service that was started is the right version, answers, and finds its data in order.
+// Checks that a newly started service answers, is the right version and finds its data in order.
 import { places } from "../../base/config.ts";
 import { Failure } from "../../base/errors.ts";
 import { finish, startProcess } from "../../base/processes.ts";
@@ -8,7 +8,7 @@ import { asService } from "./account.ts";
 import type { Installation, Layout } from "./layout.ts";
 import { configOf, type Started } from "./service.ts";
 
-/** Throws upgrade_failed when the version does not answer in time, or the service has ended. */
+/** Waits until the service answers with this version. Throws upgrade_failed if it does not in time, or if it has ended. */
 export async function awaitHealth(
   installed: Installation,
   version: string,
@@ -17,7 +17,7 @@ export async function awaitHealth(
 ): Promise<void> {
   const { host, port } = configOf(installed);
   const address = addressOf({ address: "", host, port });
-  // Until there is a key it listens on loopback, whatever the setting.
+  // Until the first key exists, the appliance listens on loopback, whatever PLUMBLINE_HOST says.
   const addresses = [...new Set([address, addressOf({ address: "", host: "127.0.0.1", port })])];
   const untilMs = performance.now() + timeoutMs;
   let said = "nothing answered";
@@ -51,7 +51,7 @@ async function healthAt(address: string): Promise<{ version: string | null; said
   }
 }
 
-/** Has the new program check the data folder. Throws upgrade_failed. */
+/** Runs the new program's quick check of the data folder. Throws upgrade_failed if it finds problems. */
 export async function checkData(installed: Installation, at: Layout): Promise<void> {
   const { data } = installed;
   const child = startProcess(at.program, ["verify", data, "--quick", "--json"], await asService(installed));

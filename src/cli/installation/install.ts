@@ -1,4 +1,4 @@
-// The plan of an installation, and of its removal.
+// Plans an installation, and its removal, as lists of steps.
 import { chmod, chown, lstat, mkdir, readdir, readFile, readlink, rm, stat } from "node:fs/promises";
 import { dirname, join, relative, resolve } from "node:path";
 import { places } from "../../base/config.ts";
@@ -35,7 +35,7 @@ export interface Plan {
   starts: boolean;
 }
 
-/** Throws installed_already, usage, folder_not_empty. */
+/** Plans the installation of the running program. Throws installed_already, usage, folder_not_empty. */
 export async function planInstall(wanted: Partial<Wanted>, at: Layout): Promise<Plan> {
   const before = await readInstallation(at);
   const user = wanted.user ?? before?.user ?? defaults.user;
@@ -99,7 +99,7 @@ export async function planInstall(wanted: Partial<Wanted>, at: Layout): Promise<
         const { gid } = await accountOf();
         await makePublicFolder(dirname(installed.environment));
         await writeFileDurably(installed.environment, renderSettings(data));
-        // It may have keys and secrets: the service's user reads it for `plumbline key`, and nobody else.
+        // The settings may contain keys and secrets, so only root and the group of the service's user can read the file.
         await chown(installed.environment, 0, gid);
         await chmod(installed.environment, 0o640);
       },
@@ -160,7 +160,7 @@ function nothingThere(error: unknown): string[] {
   throw error;
 }
 
-/** A folder that everyone may enter, whatever the umask. */
+/** Makes a folder that everyone may enter, whatever the umask. The mode of an existing folder is not changed. */
 async function makePublicFolder(folder: string): Promise<void> {
   if ((await mkdir(folder, { recursive: true })) !== undefined) await chmod(folder, 0o755);
 }
@@ -189,7 +189,7 @@ const linkStep = (target: string, link: string): Step => ({
   },
 });
 
-/** Throws not_installed, upgrade_unfinished. */
+/** Plans the removal of an installation, with its data and user if `purge` is set. Throws not_installed, upgrade_unfinished. */
 export async function planUninstall(at: Layout, { purge }: { purge: boolean }): Promise<Plan> {
   const installed = await readInstallation(at);
   if (installed === null) throw new Failure("not_installed", `Nothing is installed in ${at.library}`);
@@ -228,7 +228,7 @@ export async function planUninstall(at: Layout, { purge }: { purge: boolean }): 
       isDone: async () => (await findAccount(user)) === null,
       act: () => command("userdel", user),
     });
-  // The record goes last: until then the same command can go on.
+  // The record of the installation is removed last, so that an uninstall that was cut off can be repeated.
   steps.push(removeStep(at.library));
   return { version, steps, installed, starts: false };
 }
@@ -239,15 +239,18 @@ const removeStep = (path: string, more = ""): Step => ({
   act: () => rm(path, { recursive: true, force: true }),
 });
 
-/** Something in a data folder that is not plumbline's; undefined if there is nothing of the kind. */
+/**
+ * Returns the name of a file in the data folder that is not plumbline's. Undefined if there is none, or if the folder does not
+ * exist or cannot be read.
+ */
 async function strangerIn(data: string): Promise<string | undefined> {
-  // The folder is the service's home, too: what other programs keep there begins with a dot.
+  // The folder is also the home of the service's user. Other programs keep files there whose names begin with a dot.
   const known = new Set(Object.values(places("")));
   const names = await readdir(data).catch(nothingThere);
   return names.find((name) => !known.has(name) && !/^(plumbline\.db|lock|\.)/.test(name));
 }
 
-/** Throws usage where the data folder holds something else: what --purge removes is gone for good. */
+/** Throws usage if the data folder contains a file that is not plumbline's, because --purge would delete it permanently. */
 export async function refuseStrangeData(data: string): Promise<void> {
   const stranger = await strangerIn(data);
   if (stranger !== undefined)

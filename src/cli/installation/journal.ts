@@ -1,15 +1,15 @@
-// The journal of an upgrade: upgrade.json, replaced durably after each step, and gone with the last. Whoever finds it after a
-// kill or a power cut knows what was done last; every step can be done twice.
+// The journal of an upgrade, upgrade.json. It is replaced durably after each step, and removed after the last one. After a kill or
+// a power cut, it says which step was completed last. Every step can safely be repeated.
 //
 //   begun ─► placed ─► backed_up ─► stopped ─► switched ─► started ─► confirmed ─► (no journal)
 //     └────────┴───────────┴────────────┴──────────┴───────────┴─► undoing ─► (no journal)
 //
-// Until `confirmed` the old version can come back, and does on any failure. From there on the upgrade is only finished.
+// Before `confirmed`, any failure restores the old version. From `confirmed` on, the upgrade can only be completed.
 import { readFile, rm } from "node:fs/promises";
 import { isErrno, syncFolder, writeJsonDurably } from "../../base/files.ts";
 import type { Layout } from "./layout.ts";
 
-/** Steps in their order, by what they reach. */
+/** The steps in order. Each is named after the state that it reaches. */
 export const steps = ["placed", "backed_up", "stopped", "switched", "started", "confirmed"] as const;
 
 export type Step = (typeof steps)[number];
@@ -20,13 +20,13 @@ export interface Journal {
   from: string;
   to: string;
   reached: Reached;
-  /** Whether the service ran, and is to run again in the end. */
+  /** Whether the service was running before, and so must run again at the end. */
   was_running: boolean;
-  /** Schema version of the database before. */
+  /** Schema version of the database before the upgrade. */
   schema: number;
   backup: string;
   begun_at: string;
-  /** Why it is undone. */
+  /** Why the upgrade is being undone. */
   reason?: string;
 }
 

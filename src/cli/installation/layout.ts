@@ -4,10 +4,10 @@
 //   PREFIX/lib/plumbline/current               a link to the version that runs
 //   PREFIX/lib/plumbline/installation.json     what `upgrade` and `uninstall` need to know
 //   PREFIX/lib/plumbline/upgrade.json          exists while an upgrade is under way (see journal.ts)
-//   PREFIX/lib/plumbline/undo                  meanwhile, a link to the version to go back to
+//   PREFIX/lib/plumbline/undo                  during an upgrade, a link to the version to go back to
 //   PREFIX/bin/plumbline                       a link to the current program
 //
-// Only root writes there: what an upgrade is to do must not be said by the service's user.
+// Only root can write there, so that the service's user cannot decide what an upgrade does.
 import { readFile, readlink } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { Failure } from "../../base/errors.ts";
@@ -21,14 +21,14 @@ export interface Installation {
   /** File of the service's settings. */
   environment: string;
   unit: string;
-  /** Whether `install` made the user, so that --purge removes it. */
+  /** Whether `install` created the user. If so, --purge removes the user. */
   made_user: boolean;
 }
 
 export const systemPlaces = {
   environment: "/etc/plumbline/plumbline.env",
   unit: "/etc/systemd/system/plumbline.service",
-  /** Compiled code of the service. Made by systemd. */
+  /** Folder for the service's compiled code, created by systemd. */
   cache: "/var/cache/plumbline",
 };
 
@@ -44,12 +44,12 @@ export function layout(prefix: string) {
     command: join(prefix, "bin/plumbline"),
     record: join(library, "installation.json"),
     journal: join(library, "upgrade.json"),
-    /** While an upgrade is under way, a link to the old version: the new one may not run, and could then not be undone. */
+    /** During an upgrade, a link to the old version, which can undo the upgrade even if the new version does not run. */
     undo: join(library, "undo"),
     undoProgram: join(library, "undo/plumbline"),
-    /** Held by the process that upgrades. */
+    /** Lock file, held by the process that upgrades. */
     lock: join(library, "upgrade.lock"),
-    /** A program whose version is not known yet. */
+    /** Folder of a new program whose version is not known yet. */
     incoming: join(library, "incoming"),
     versionFolder: (version: string) => join(library, version),
     programOf: (version: string) => join(library, version, "plumbline"),
@@ -58,10 +58,13 @@ export function layout(prefix: string) {
 
 export type Layout = ReturnType<typeof layout>;
 
-/** Backup that an upgrade makes: beside the data folder, because it must lie apart from it. */
+/** Where an upgrade puts its backup: beside the data folder, because a backup must not be inside it. */
 export const upgradeBackup = (data: string): string => `${data}.before-upgrade`;
 
-/** Where root writes the models of a bundle for the service's user to import: beside the data folder, where that user cannot write. */
+/**
+ * Where root writes the models of a bundle, which the service's user then imports. This is beside the data folder, where that
+ * user cannot write.
+ */
 export const bundleStaging = (data: string): string => `${data}.bundle`;
 
 export async function readInstallation({ record, library }: Layout): Promise<Installation | null> {
@@ -74,7 +77,7 @@ export async function readInstallation({ record, library }: Layout): Promise<Ins
   }
 }
 
-/** Version that the link `current` leads to; null if there is none. */
+/** Version that the link `current` points to; null if there is no such link. */
 export async function currentVersionIn({ current }: Layout): Promise<string | null> {
   try {
     return basename(await readlink(current));

@@ -1,4 +1,4 @@
-// A program of plumbline as a file: asking it for its version, comparing versions, and putting it where it runs from.
+// Handles files of plumbline's program: asks a file for its version, compares versions, and puts a file where it runs from.
 import { chmod, copyFile, lstat, mkdir, open, readlink, realpath, rename, rm, stat, symlink } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { installation, ownExecutable } from "../../base/config.ts";
@@ -7,21 +7,24 @@ import { isErrno, sha256OfFile, syncFolder, temporaryName } from "../../base/fil
 import { finish, startProcess } from "../../base/processes.ts";
 import type { AsService } from "./account.ts";
 
-/** A program in one file may have to unpack itself first. */
+/** Limits of a program that is asked. The time is long because a program in a single file may have to unpack itself first. */
 const limits = { timeoutMs: 120_000, maxBytes: 1 << 20 };
 const semantic = /^(\d+)\.(\d+)\.(\d+)(?:-([0-9A-Za-z.-]+))?(?:\+[0-9A-Za-z.-]+)?$/;
 
-/** The file of the program that is running now: a release's executable, or the launcher of this tree. */
+/** The file of the program that is running now: a release's executable, or the launcher of this source tree. */
 export const ownProgram = (): string => ownExecutable() ?? join(installation, "bin/plumbline");
 
-/** Version of a program, told by itself. Throws program_invalid. */
+/** Asks a program for its version. Throws program_invalid. */
 export async function versionOf(file: string, by: AsService): Promise<string> {
   const version = (await answerOf(file, "--version", by)).trim();
   if (!semantic.test(version)) throw invalidProgram(file, `its --version says «${version.slice(0, 60)}»`);
   return version;
 }
 
-/** Many programs answer with a version; only plumbline has its name in its help. Throws program_invalid. */
+/**
+ * Throws program_invalid unless the program is plumbline. This is decided by its --help, because many other programs answer
+ * --version too.
+ */
 export async function refuseStranger(file: string, by: AsService): Promise<void> {
   if (!(await answerOf(file, "--help", by)).startsWith("Usage: plumbline "))
     throw invalidProgram(file, "it is a different program");
@@ -38,7 +41,10 @@ async function answerOf(file: string, option: string, by: AsService): Promise<st
 const invalidProgram = (file: string, why: string): Failure =>
   new Failure("program_invalid", `${file} is not a plumbline executable: ${why}`);
 
-/** Below 0 where `a` is older than `b`, by the rules of semantic versions. */
+/**
+ * Compares two versions by the rules of semantic versions. Returns a number below 0 if `a` is older than `b`, and 0 if neither
+ * is older. Throws program_invalid if one is not a version.
+ */
 export function compareVersions(a: string, b: string): number {
   const [one, other] = [partsOf(a), partsOf(b)];
   for (let at = 0; at < 3; at++)
@@ -61,14 +67,14 @@ function comparePrereleases(one: string[], other: string[]): number {
     if (a === b) continue;
     const [numberA, numberB] = [/^\d+$/.test(a), /^\d+$/.test(b)];
     if (numberA && numberB) return Number(a) - Number(b);
-    // Numbers are older than words.
+    // A numeric identifier is older than an alphanumeric one.
     if (numberA !== numberB) return numberA ? -1 : 1;
     return a < b ? -1 : 1;
   }
   return 0;
 }
 
-/** Whether a program needs the folder that it is in, as a source tree's launcher does. */
+/** Whether a program is the launcher of a source tree, which works only inside that tree. */
 async function isOfTree(file: string): Promise<boolean> {
   const real = await realpath(file);
   if (basename(dirname(real)) !== "bin") return false;
@@ -76,11 +82,11 @@ async function isOfTree(file: string): Promise<boolean> {
   return (await stat(join(tree, "src/cli/main.ts")).catch(() => null)) !== null;
 }
 
-/** What runs in the end once the program is at `place`. */
+/** Returns the file that runs once the program is at `place`: a source tree's launcher, or `place` itself. */
 export const targetOf = async (file: string, place: string): Promise<string> =>
   (await isOfTree(file)) ? realpath(file) : place;
 
-/** Whether `place` is this program already. */
+/** Whether this program is already at `place`. */
 export async function isPlaced(file: string, place: string): Promise<boolean> {
   try {
     if (await isOfTree(file)) return (await readlink(place)) === (await realpath(file));
@@ -93,14 +99,14 @@ export async function isPlaced(file: string, place: string): Promise<boolean> {
 }
 
 /**
- * Copies a program to its place, or links to it where it needs its tree. The name appears last, when all is written.
- * Throws file_missing, program_invalid.
+ * Copies a program to its place. A source tree's launcher is linked instead, because it needs its tree. The name appears
+ * only once everything is written. Throws file_missing, program_invalid.
  */
 export async function placeProgram(file: string, place: string): Promise<void> {
   const found = await stat(file).catch(() => null);
   if (!found) throw new Failure("file_missing", `The file ${file} does not exist`);
   if (!found.isFile()) throw invalidProgram(file, "it is not a file");
-  // Whatever the umask: the service's user runs what is there.
+  // The mode is set whatever the umask, because the service's user runs the program.
   if ((await mkdir(dirname(place), { recursive: true })) !== undefined) await chmod(dirname(place), 0o755);
   if (await isOfTree(file)) return linkDurably(await realpath(file), place);
   const temporary = temporaryName(place);

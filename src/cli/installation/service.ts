@@ -1,4 +1,4 @@
-// The service of an installation: systemd's unit where systemd runs, otherwise the process that holds the data folder's lock.
+// The service of an installation: the systemd unit if systemd runs, otherwise the process that holds the data folder's lock.
 import { closeSync, openSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { stat } from "node:fs/promises";
 import { join } from "node:path";
@@ -15,20 +15,20 @@ import { command, succeeds } from "./steps.ts";
 
 export interface Service {
   isRunning(): Promise<boolean>;
-  /** Waits until the data folder's lock is free. */
+  /** Stops the service, and waits until the data folder's lock is free. Throws data_locked if it stays held. */
   stop(): Promise<void>;
-  /** Returns once it is started, which is before it answers. */
+  /** Starts the service. Returns before it answers requests. */
   start(): Promise<Started>;
 }
 
 export interface Started {
-  /** Why it will not answer any more; null while it may. */
+  /** Why the service will never answer; null as long as it still may. */
   problem(): Promise<string | null>;
 }
 
 export const unitName = "plumbline.service";
 
-/** Longer than the service allows its own work for an orderly end. */
+/** Longer than the time that the service gives its own work to end. */
 const stopMs = 45_000;
 
 export async function serviceOf(installed: Installation, at: Layout): Promise<Service> {
@@ -52,7 +52,7 @@ function systemdService({ data }: Installation): Service {
         async problem() {
           const state = await command("systemctl", "show", "--property=ActiveState,NRestarts", unitName);
           if (/ActiveState=failed/.test(state)) return "the service failed";
-          // Three starts in vain are no accident of the first moment.
+          // Three failed starts are unlikely to have a passing cause.
           return Number(/NRestarts=(\d+)/.exec(state)?.[1] ?? 0) >= 3 ? "the service keeps ending" : null;
         },
       };
@@ -80,7 +80,8 @@ function processService(installed: Installation, at: Layout): Service {
       const { as, cwd } = await asService(installed);
       const log = openSync(join(at.library, "serve.log"), "a", 0o600);
       try {
-        // Whoever was killed right after this cannot stop what it has started: nobody sees it before it holds the data folder.
+        // The new process gets this process's id, so that it ends itself if this process is killed right after the start. Until the
+        // new process holds the data folder's lock, nobody else can find it to stop it.
         const env = { ...inheritedPath, ...settingsOf(installed), [starterName]: String(process.pid) };
         const child = startDetached(at.program, ["serve"], { as, cwd, env, log });
         let ended: string | null = null;
@@ -102,7 +103,7 @@ function processService(installed: Installation, at: Layout): Service {
 
 const inheritedPath = { PATH: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" };
 
-/** The service's settings, as its file has them. */
+/** Reads the service's settings from its file. The data folder is that of the installation, unless the file sets another. */
 function settingsOf({ environment, data }: Installation): Record<string, string> {
   let text = "";
   try {
@@ -113,10 +114,10 @@ function settingsOf({ environment, data }: Installation): Record<string, string>
   return { PLUMBLINE_DATA: data, ...(parseEnv(text) as Record<string, string>) };
 }
 
-/** Throws config_invalid. */
+/** The service's configuration. Throws config_invalid. */
 export const configOf = (installed: Installation): Config => readConfig(settingsOf(installed));
 
-/** Whether an appliance, or a verb that needs the folder for itself, holds the data folder. */
+/** Whether the data folder's lock is held, by an appliance or by a verb that needs the folder for itself. */
 function isHeld(data: string): boolean {
   const path = places(data).lock;
   if (!statSync(path, { throwIfNoEntry: false })) return false;
@@ -134,8 +135,9 @@ async function lockFree(data: string, withinMs: number): Promise<true> {
 }
 
 /**
- * Process that holds a lock file, as the kernel tells it (proc(5), /proc/locks). A process counts only if it has that
- * very file open, because file systems may report other numbers there.
+ * Returns the id of the process that holds a lock file, from the kernel's list /proc/locks (proc(5)); null if there is none.
+ * The list is searched by inode alone, because some file systems report other device numbers there. So a process counts only
+ * if it has that very file open.
  */
 export function holderOf(path: string): number | null {
   const file = statSync(path, { throwIfNoEntry: false });

@@ -1,4 +1,5 @@
-// Steps of installing and uninstalling: each can tell whether it is done already, so that a plan can be shown, run, and run again.
+// Runs the steps of installing and uninstalling. Each step knows whether it is already done, so a plan can be shown, run and
+// repeated.
 import { Failure } from "../../base/errors.ts";
 import { isErrno } from "../../base/files.ts";
 import { finish, startProcess } from "../../base/processes.ts";
@@ -14,7 +15,7 @@ export interface Step {
 
 export interface Told {
   what: string;
-  /** `would`: a dry run. */
+  /** `would` in a dry run. */
   outcome: "did" | "would" | "done already";
   content?: string;
 }
@@ -37,13 +38,13 @@ export async function runSteps(steps: readonly Step[], { dryRun }: { dryRun: boo
   return told;
 }
 
-/** What a dry run may not read counts as not done. */
+/** A step whose state cannot be read counts as not done. This happens in a dry run by a user who is not root. */
 function unreadable(error: unknown): boolean {
   if (isErrno(error, "EACCES", "EPERM")) return false;
   throw error;
 }
 
-/** Runs a command of the system. Throws install_failed. */
+/** Runs a command of the system, and returns its output. Throws install_failed if it fails or is missing. */
 export async function command(name: string, ...args: string[]): Promise<string> {
   const done = await run(name, ...args);
   if (done.code === 0) return done.stdout;

@@ -1,10 +1,10 @@
-// The systemd unit and the file of settings that `plumbline install` writes.
+// Renders the systemd unit and the file of settings that `plumbline install` writes.
 import { renderEnvironmentFile, settings } from "../../base/config.ts";
 import { type Installation, type Layout, systemPlaces } from "./layout.ts";
 
-/** `target` is the program that runs in the end, behind all links. */
+/** Renders the systemd unit. `target` is the program that runs, with all links resolved. */
 export function renderUnit({ user, data, environment }: Installation, at: Layout, target: string): string {
-  // The service sees nothing of homes with ProtectHome=yes.
+  // With ProtectHome=yes, the service sees nothing in home folders.
   const isInHome = [data, target, at.prefix].some((path) => /^\/(home|root|run\/user)\//.test(path));
   return `# Written by \`plumbline install\`, which rewrites it if it differs. For your own changes, use: systemctl edit plumbline
 [Unit]
@@ -72,7 +72,7 @@ WantedBy=multi-user.target
 `;
 }
 
-/** Every setting with its default, and the data folder set. */
+/** Renders the file of settings, with every setting commented out at its default except the data folder, which is set. */
 export function renderSettings(data: string): string {
   const { name } = settings.data;
   return renderEnvironmentFile().replace(new RegExp(`^#${name}=.*$`, "m"), `${name}=${data}`);

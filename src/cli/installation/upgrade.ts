@@ -1,7 +1,7 @@
-// An upgrade, step by step, with the old version back on any failure. The journal says what was reached (journal.ts).
+// Performs an upgrade step by step, and restores the old version on any failure. The journal records the progress (journal.ts).
 //
-// While the database may be of either version, `upgrading` lies in the data folder, so that no appliance starts on it that the
-// upgrade has not started; that holds whether the upgrade is alive or was killed.
+// While the database may belong to either version, the data folder contains the file `upgrading`. With it, only an appliance that
+// the upgrade itself starts can use the folder. This also holds if the upgrade was killed.
 import { chown, readdir, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { places } from "../../base/config.ts";
@@ -20,7 +20,7 @@ import { type Service, serviceOf } from "./service.ts";
 
 export interface UpgradeOptions {
   prefix: Layout;
-  /** Time that a version has to answer. */
+  /** How long a version may take before it answers. */
   timeoutMs: number;
   tell(line: string): void;
 }
@@ -33,7 +33,10 @@ export interface UpgradeReport {
   outcome: "upgraded" | "undone" | "nothing to do";
 }
 
-/** Throws upgrade_refused, program_invalid, upgrade_unfinished, upgrade_locked, not_installed, data_missing, upgrade_failed. */
+/**
+ * Upgrades to the program `file`. Throws upgrade_refused, program_invalid, file_missing, upgrade_unfinished, upgrade_locked,
+ * not_installed, not_root, data_missing, upgrade_failed, and usage if the place of the backup is not allowed.
+ */
 export const beginUpgrade = (file: string, backup: string | undefined, options: UpgradeOptions) =>
   withUpgrade(options, async (upgrade) => {
     if (upgrade.journal !== null) throw new Failure("upgrade_unfinished");
@@ -56,7 +59,7 @@ export const beginUpgrade = (file: string, backup: string | undefined, options: 
     });
   });
 
-/** Takes a program in, and returns its version. Throws upgrade_refused, program_invalid, file_missing. */
+/** Puts a program into the folder `incoming`, checks it and returns its version. Throws upgrade_refused, program_invalid, file_missing. */
 async function receive(file: string, from: string, installed: Installation, at: Layout): Promise<string> {
   const program = join(at.incoming, "plumbline");
   try {
@@ -74,7 +77,7 @@ async function receive(file: string, from: string, installed: Installation, at: 
   }
 }
 
-/** Goes on with an upgrade that was cut off, forwards or back. Throws as beginUpgrade does. */
+/** Continues an upgrade that was cut off, or its undoing. Throws usage if there is none, otherwise as beginUpgrade does. */
 export const resumeUpgrade = (options: UpgradeOptions) =>
   withUpgrade(options, async (upgrade) => {
     if (upgrade.journal === null) throw new Failure("usage", "There is no upgrade to resume");
@@ -82,8 +85,8 @@ export const resumeUpgrade = (options: UpgradeOptions) =>
   });
 
 /**
- * Puts the old version back. The service is started only if it was stopped for that, so that systemd can do this before
- * it starts the service.
+ * Restores the old version. An upgrade that was already confirmed is completed instead. The service is started only if it had
+ * to be stopped, so that systemd can run this before it starts the service.
  */
 export const undoUpgrade = (options: UpgradeOptions) =>
   withUpgrade(options, async (upgrade) => {
@@ -142,7 +145,7 @@ class Upgrade {
     this.journal = journal;
   }
 
-  /** Works from what the journal says on to the end; on a failure back to the old version. */
+  /** Continues from the state in the journal to the end. On a failure, returns to the old version and throws upgrade_failed. */
   async goOn(journal: Journal): Promise<UpgradeReport> {
     const { from, to, backup } = journal;
     if (journal.reached === "undoing") {
@@ -150,7 +153,7 @@ class Upgrade {
       throw failed(journal, journal.reason ?? "it was undone");
     }
     try {
-      // A journal that is read again is written again; that changes nothing.
+      // When an upgrade is resumed, this writes the same journal again, which changes nothing.
       await writeJournal(this.#at, journal);
       if (isReached(journal, "stopped")) await this.#mark();
       for (const step of steps) {
@@ -168,7 +171,7 @@ class Upgrade {
     return { from, to, backup, outcome: "upgraded" };
   }
 
-  /** Each leads to the state it is named after, and can be done twice. */
+  /** Each step reaches the state that it is named after, and can safely be repeated. */
   readonly #steps: Record<Step, (journal: Journal) => Promise<void>> = {
     placed: async ({ from, to }) => {
       await linkDurably(from, this.#at.undo);
@@ -199,7 +202,7 @@ class Upgrade {
     },
     confirmed: async ({ to }) => {
       this.#options.tell("checking the data");
-      // It has ended meanwhile where the machine was started anew.
+      // The service may have ended since the last step, for example if the machine was restarted.
       await this.#startVersion(to);
       await checkData(this.installed, this.#at);
     },
@@ -210,7 +213,7 @@ class Upgrade {
     await this.#unmark();
     await forgetCopy(this.#data);
     await rm(this.#at.undo, { force: true });
-    // The version before this one stays, for whoever wants to look at it.
+    // The previous version is kept, in case somebody wants to inspect it.
     for (const name of await readdir(this.#at.library, { withFileTypes: true }))
       if (name.isDirectory() && name.name !== from && name.name !== to)
         await rm(this.#at.versionFolder(name.name), { recursive: true, force: true });
@@ -221,7 +224,7 @@ class Upgrade {
     const { from, to, schema, was_running } = journal;
     this.#options.tell(`going back to version ${from}: ${reason}`);
     await writeJournal(this.#at, { ...journal, reached: "undoing", reason });
-    // Without the marker the old version was never stopped, or all is back already.
+    // Without the marker, the old version was never stopped, or it is already completely restored.
     if (await this.#isMarked()) {
       await this.#mark();
       await this.service.stop();
@@ -240,7 +243,7 @@ class Upgrade {
     await endJournal(this.#at);
   }
 
-  /** Starts the service unless it runs, and waits until this version answers. */
+  /** Starts the service unless it is running, and waits until this version answers. */
   async #startVersion(version: string): Promise<void> {
     await awaitHealth(this.installed, version, await this.service.start(), this.#options.timeoutMs);
   }
@@ -253,7 +256,7 @@ class Upgrade {
     });
   }
 
-  /** Keeps every appliance off the data folder that this upgrade does not start. */
+  /** Marks and locks the data folder, so that only an appliance that this upgrade starts can use it. Throws upgrade_locked. */
   async #mark(): Promise<void> {
     if (this.#marker !== null) return;
     const { upgrading } = places(this.#data);

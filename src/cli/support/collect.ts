@@ -1,5 +1,5 @@
-// Collects a support file, part by part. A part that cannot be made says so and the others are still made, because a
-// user who asks for help usually has a broken appliance.
+// Collects a support file, part by part. A part that cannot be made contains the reason instead, and the others are still
+// made, because a user who asks for help usually has a broken appliance.
 import { createReadStream } from "node:fs";
 import { readFile, stat } from "node:fs/promises";
 import { arch, cpus, homedir, hostname, loadavg, release, totalmem, uptime, userInfo } from "node:os";
@@ -17,14 +17,14 @@ import { watchRun } from "../phases.ts";
 import { leftOut, redacted, redactedLine } from "./redact.ts";
 import { jobsOf, requestsOf, rowsOf } from "./store.ts";
 
-/** Maximum runs (the newest) and log lines (the last) in the file. */
+/** Maximum number of runs (the newest ones) and of log lines (the last ones) in the file. */
 const [mostRuns, mostLines] = [20, 5000];
 
 export type Bundle = Record<string, unknown>;
 
 export interface SupportOptions {
   now: Date;
-  /** Path of a log file. Throws usage if it cannot be read. */
+  /** Path of a log file to add; null for none. */
   log: string | null;
 }
 
@@ -56,7 +56,7 @@ export async function collect(config: Config, { now, log }: SupportOptions): Pro
   };
 }
 
-/** A part, or the reason why it could not be made. */
+/** Returns what `make` returns, or the error's code or name if it throws. Messages are left out, because they may quote names. */
 async function part<T>(make: () => T | Promise<T>): Promise<T | { not_made: string }> {
   try {
     return await make();
@@ -95,7 +95,7 @@ async function ofDatabase(path: string, runs: string): Promise<Bundle> {
  * event.
  */
 async function runOf(folder: string): Promise<object> {
-  // What follows the last newline is an event that is being written, or that a crash cut off.
+  // Text after the last newline is an event that is still being written, or that a crash cut off.
   const lines = (await readFile(join(folder, "events.jsonl"), "utf8")).split("\n").slice(0, -1);
   const events = lines.map((line) => JSON.parse(line) as RunEvent);
   const counts: Record<string, number> = {};
@@ -125,7 +125,10 @@ function withoutPlaces(text: string, config: Config): string {
   );
 }
 
-/** The last lines of a log of any length; at most twice `mostLines` are held in memory. */
+/**
+ * Returns the last lines of a log, redacted, and the number of lines that plumbline did not write. The log may be of any
+ * length: at most twice `mostLines` lines are held in memory. Throws usage if the file cannot be read.
+ */
 async function lastLines(path: string): Promise<{ lines: unknown[]; others: number }> {
   const kept: unknown[] = [];
   let others = 0;

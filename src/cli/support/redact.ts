@@ -1,5 +1,5 @@
-// Decides what a support file may contain. Everything is left out that is not known to be plumbline's own: numbers, and
-// words of its own in fields that hold nothing else. A list of what to hide would miss cases that nobody thought of.
+// Decides what a support file may contain: numbers and booleans, and plumbline's own words in fields that hold nothing
+// else. Everything else is left out. A list of what to hide instead would miss cases that nobody thought of.
 
 /** Fields whose text is made by plumbline: times, ids, names of events and states. */
 const ours = new Set([
@@ -16,7 +16,7 @@ const word = /^[\w.:+-]{1,80}$/;
 
 export const leftOut = "(left out)";
 
-/** A value of any shape, without the texts that may be a person's. */
+/** Copies a value of any shape, and replaces the texts that a person may have written. */
 export function redacted(value: unknown, field = ""): unknown {
   if (typeof value === "number" || typeof value === "boolean" || value === null) return value;
   if (typeof value === "string") return ours.has(field) && word.test(value) ? value : leftOut;
@@ -28,7 +28,7 @@ export function redacted(value: unknown, field = ""): unknown {
   );
 }
 
-/** Names of fields count as plumbline's own if they look like identifiers of a program. */
+/** Whether a field's name counts as plumbline's own, which it does if it looks like an identifier of a program. */
 const isName = (name: string): boolean => /^[A-Za-z_]\w{0,40}$/.test(name);
 
 type Logged = { name: string; message: string; stack: string; cause?: unknown };
@@ -46,7 +46,7 @@ function redactedError({ name, stack, cause }: Logged): object {
   };
 }
 
-/** Function, file under src or node_modules, line and column. */
+/** Reduces a stack frame to its function, its file under src or node_modules, its line and its column. */
 function frameOf(frame: string): string {
   const place = /((?:src|node_modules)\/[\w@./-]+:\d+:\d+)\)?$/.exec(frame)?.[1];
   const caller = /^((?:async |new )?[\w.$#<>[\]]+(?: \[as \w+\])?) \(/.exec(frame)?.[1];

@@ -4,7 +4,7 @@ import type { Store } from "../../store/open.ts";
 /** Maximum jobs in the file, the newest. */
 const mostJobs = 200;
 
-/** How many rows each table has. */
+/** Counts the rows of each table. */
 export function rowsOf(store: Store): Record<string, number> {
   const tables = store
     .prepare<[], { name: string }>("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
@@ -17,7 +17,7 @@ export function rowsOf(store: Store): Record<string, number> {
   );
 }
 
-/** Requests of the last days, by day and outcome. */
+/** Requests and tokens by day and outcome, newest day first; at most 60 rows. */
 export const requestsOf = (store: Store): unknown[] =>
   store
     .prepare<[], object>(
@@ -38,7 +38,7 @@ interface JobTold {
   finished_at: string | null;
 }
 
-/** The newest jobs first. Only the code of a failure is given, because its message quotes names. */
+/** The newest jobs, newest first. A failure is given only by its code, because its message may quote names. */
 export const jobsOf = (store: Store): JobTold[] =>
   store
     .prepare<[number], JobTold>(

@@ -4,7 +4,7 @@ import { operations } from "./operations.js";
 
 /** @import { CallInput, Detail, Name, Replies, ServerEvent } from "./types.d.ts" */
 
-/** A refusal by the API, with what a person needs to go on. */
+/** A refusal by the API, with its hint, its request id and the details of each field. */
 export class ApiError extends Error {
 	/**
 	 * @param {number} status
@@ -35,7 +35,7 @@ function errorOf(status, text) {
 const operation = (name) =>
 	/** @type {[scope: string, method: string, path: string, once?: string]} */ ((operations[name] ?? "").split(" "));
 
-/** Whether the key has the scope that an operation asks for. @param {Name} name */
+/** Whether the key has the scope that an operation requires. @param {Name} name */
 export const may = (name) => hasScope(operation(name)[0]);
 
 /** @param {Name} name @param {CallInput} input */
@@ -51,7 +51,7 @@ export function pathOf(name, { params = {}, query = {} } = {}) {
 /** @type {AbortSignal | undefined} */
 let reading;
 
-/** What is read from now on ends with this signal: with the screen that asks. @param {AbortSignal} [signal] */
+/** Sets the signal that aborts later GET requests, so that they end with their screen. @param {AbortSignal} [signal] */
 export function readUntil(signal) {
 	reading = signal;
 }
@@ -72,7 +72,7 @@ async function send(name, input, headers = {}, key = keyOfSession()) {
 		...(signal && { signal }),
 	});
 	if (response.ok) return response;
-	// A key that was revoked meanwhile; the shell asks for another.
+	// The key has been revoked or has expired. The console forgets it and shows the sign-in screen.
 	if (response.status === 401 && key !== null && key === keyOfSession() && name !== "access_claim") forgetKey();
 	throw errorOf(response.status, await response.text());
 }
@@ -88,7 +88,7 @@ export async function call(name, input = {}) {
 }
 
 /**
- * As `call`; null, and nothing is asked, where the key has not the scope for it.
+ * As `call`, but returns null without a request if the key lacks the scope.
  * @template {Name} N
  * @param {N} name
  * @param {CallInput} [input]
@@ -96,13 +96,13 @@ export async function call(name, input = {}) {
  */
 export const callIfMay = async (name, input) => (may(name) ? call(name, input) : null);
 
-/** The answer as text, where it is no JSON. @param {Name} name @param {CallInput} [input] */
+/** As `call`, for an answer that is text, not JSON. @param {Name} name @param {CallInput} [input] */
 export async function callText(name, input = {}) {
 	return (await send(name, input)).text();
 }
 
 /**
- * Every page of a list: the first one, then several at a time. Empty where the key has not the scope for it.
+ * Returns the rows of all pages of a list. The first page is loaded alone, the others five at a time. Empty if the key lacks the scope.
  * @template {Name} N
  * @template T
  * @param {N} name
@@ -132,7 +132,7 @@ export async function download(name, input, fileName) {
 }
 
 /**
- * The events of one streamed answer.
+ * Yields the events of one streamed answer.
  * @param {Name} name
  * @param {CallInput} input
  * @param {Record<string, string>} [headers]
@@ -144,7 +144,7 @@ export async function* stream(name, input, headers = {}) {
 }
 
 /**
- * Events from after `lastId` on. A stream that breaks is taken up after the last event that arrived.
+ * Yields the events after `lastId`. A stream that breaks is resumed after the last event that arrived.
  * @param {Name} name
  * @param {CallInput} input
  * @param {string} [lastId]
@@ -196,7 +196,7 @@ async function* eventsOf(body) {
 }
 
 /**
- * Uploads one file and says how much has been sent; fetch cannot.
+ * Uploads one file and reports the share that has been sent, which `fetch` cannot do.
  * @template {Name} N
  * @param {N} name
  * @param {File} file
@@ -223,10 +223,13 @@ export function upload(name, file, { onProgress = () => {}, signal, query = {} }
 	return promise;
 }
 
-/** Hexadecimal, as `crypto.randomUUID` is there only on pages that came over TLS or from this machine. */
+/** Makes an idempotency key. `crypto.randomUUID` would exist only on pages that came over TLS or from this machine. */
 export const onceKey = () => [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 
-/** What the appliance knows of a key; null of one that it does not know. @param {string} key @returns {Promise<Replies["keys_current"] | null>} */
+/**
+ * Returns the appliance's record of a key. Null if the key is not valid.
+ * @param {string} key @returns {Promise<Replies["keys_current"] | null>}
+ */
 export const recordOfKey = (key) =>
 	orNull(
 		send("keys_current", {}, {}, key).then((response) => response.json()),
@@ -234,7 +237,7 @@ export const recordOfKey = (key) =>
 	);
 
 /**
- * Null where the API refuses with one of these statuses, as where there is nothing yet.
+ * Resolves to null if the API refuses with one of these statuses, e.g. because there is nothing yet.
  * @template T
  * @param {Promise<T>} asked
  * @param {...number} statuses
@@ -248,7 +251,7 @@ export const orNull = (asked, ...statuses) =>
 
 export async function alignedModels() {
 	const rowsOf = (/** @type {Replies["models_aligned"]} */ reply) => reply.domain_aligned_models;
-	// Without any model the API answers 404.
+	// The API answers 404 if there are no aligned models.
 	return (await orNull(callAll("models_aligned", rowsOf), 404)) ?? [];
 }
 

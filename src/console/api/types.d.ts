@@ -1,4 +1,4 @@
-// Types of the API for the console's modules: the contract's, under the names of the OpenAPI document.
+// Types of the API for the console's modules: the contract's types, under the operation names of the OpenAPI document.
 import type { Reply } from "../../contract/endpoint.ts";
 import type { Contract } from "../../contract/index.ts";
 
@@ -8,13 +8,13 @@ export type Replies = { [N in keyof Contract as NameOf<N>]: Reply<Contract[N]> }
 export type Name = keyof Replies;
 
 export interface CallInput {
-	/** Of the path; a text stands for the only one. */
+	/** Path parameters. A string stands for the only one. */
 	params?: string | Record<string, string>;
-	/** Undefined and empty values are left out. */
+	/** Undefined, null and empty values are left out. */
 	query?: Record<string, string | number | boolean | undefined | null>;
 	body?: object;
 	signal?: AbortSignal;
-	/** Of one action of the user: what is sent again with it is done once. */
+	/** The idempotency key of one user action. If the request is sent again with this key, it is carried out only once. */
 	onceKey?: string;
 }
 

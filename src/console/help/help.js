@@ -1,4 +1,4 @@
-// The colours that were chosen in the console hold here too; without this script the system's do.
+// Gives the help pages the colours that were chosen in the console. Without this script they have the system's.
 import { startTheme } from "../shell/theme.js";
 
 startTheme();

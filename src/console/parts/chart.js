@@ -1,4 +1,5 @@
-// Line charts on uPlot, which /console/uplot.js defines. The colours are the page's; what a chart shows is also said in words.
+// Line charts, drawn by uPlot, a global that /console/uplot.js defines. They use the colours of the page's theme. A caption says in
+// words what a chart shows.
 import { number, range as rangeOf, t } from "../shell/language.js";
 import { currentTheme, theme } from "../shell/theme.js";
 import { fill, h } from "./dom.js";
@@ -17,9 +18,9 @@ const palette = {
 };
 
 /**
- * @param {string} name said to screen readers
+ * @param {string} name the caption until `show` gives another
  * @param {{ x: string, y: string, lines: Line[], band?: [upper: number, lower: number], height?: number, range?: [number, number] }} options `x` and `y` name the axes
- * @param {AbortSignal} signal ends it
+ * @param {AbortSignal} signal removes the chart when aborted
  */
 export function lineChart(name, { x, y, lines, band, height = 250, range }, signal) {
 	const place = h("div.chart-canvas", { "aria-hidden": "true" });
@@ -31,7 +32,7 @@ export function lineChart(name, { x, y, lines, band, height = 250, range }, sign
 	/** @type {any} uPlot has no types for the global that its script defines. */
 	let plot = null;
 
-	/** The lines with their colours; with their values where the pointer is. @param {number | null} [at] */
+	/** Draws the legend: the lines' colours and, under the pointer, their values. @param {number | null} [at] */
 	function drawLegend(at) {
 		const colors = palette[currentTheme()];
 		const valueAt = (/** @type {number} */ line) => (at == null ? null : data[line + 1]?.[at]);
@@ -111,7 +112,7 @@ export function lineChart(name, { x, y, lines, band, height = 250, range }, sign
 
 	return {
 		element: figure,
-		/** @param {[number[], ...Points[]]} next @param {string} [words] what it shows now */
+		/** @param {[number[], ...Points[]]} next @param {string} [words] a caption of what the chart shows now */
 		show(next, words) {
 			data = next;
 			if (words !== undefined) caption.textContent = words;
@@ -123,7 +124,7 @@ export function lineChart(name, { x, y, lines, band, height = 250, range }, sign
 /** A score out of 100 with the ends of its interval. @typedef {{ score: number, low: number, high: number }} Score */
 
 /**
- * Scores with the band of their intervals, and other lines beside them.
+ * Makes a chart of scores, with a band for their intervals, and of other lines.
  * @param {string} name
  * @param {{ x: string, y?: string, label: string, others?: Line[] }} options
  * @param {AbortSignal} signal
@@ -134,7 +135,7 @@ export function scoreChart(name, { x, y = t("field.scored"), label, others = [] 
 	const chart = lineChart(name, { x, y, range: [0, 100], band: [3, 2], lines }, signal);
 	return {
 		element: chart.element,
-		/** @param {number[]} at @param {Score[]} scores @param {string} words @param {...Points} more of the other lines */
+		/** @param {number[]} at @param {Score[]} scores @param {string} words @param {...Points} more values of the other lines */
 		show: (at, scores, words, ...more) =>
 			chart.show([at, scores.map(({ score }) => score), scores.map(({ low }) => low), scores.map(({ high }) => high), ...more], words),
 	};

@@ -1,10 +1,9 @@
-// Questions that stop the user for a moment. The browser's dialog keeps the focus inside, Escape leaves it, and the focus goes back
-// to where it was.
+// Modal dialogs. The browser's dialog element keeps the focus inside, closes on Escape, and returns the focus to where it was.
 import { t } from "../shell/language.js";
 import { h, newId } from "./dom.js";
 import { actButton } from "./page.js";
 
-/** @param {string} title @param {Child} body @param {Child[]} [actions] beside the button that closes it @param {string} [close] */
+/** @param {string} title @param {Child} body @param {Child[]} [actions] beside the close button @param {string} [close] */
 export function openDialog(title, body, actions = [], close = t("action.close")) {
 	const id = newId();
 	const dialog = h(
@@ -21,7 +20,7 @@ export function openDialog(title, body, actions = [], close = t("action.close"))
 }
 
 /**
- * A button for what is better asked about first.
+ * Makes a button that asks for confirmation before it acts.
  * @param {Pick<View, "fail">} view
  * @param {string} act the button's text
  * @param {string} title

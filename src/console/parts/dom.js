@@ -1,13 +1,13 @@
-// Makes elements. Text is always a text node: what a document, a model or a user said is never read as HTML.
+// Makes elements. Text always becomes a text node, so what a document, a model or a user wrote is never read as HTML.
 
-/** Set as properties, because as attributes they would only be first values. */
+/** Props that are set as properties, because some have no attribute, or one that gives only the initial value. */
 const properties = new Set(["value", "checked", "disabled", "selected", "indeterminate", "open", "hidden", "htmlFor"]);
 
 /**
- * An element: `h("p", text)`, `h("p.small", text)` with classes, `h("a", { href }, text)` with props.
+ * Makes an element: `h("p", text)`, `h("p.small", text)` with classes, `h("a", { href }, text)` with props.
  * @template {keyof HTMLElementTagNameMap} K
  * @param {K | `${K}.${string}`} name
- * @param {Props | Child} [props] `on…` are listeners; null, undefined and false leave a prop out
+ * @param {Props | Child} [props] `on…` adds a listener; a prop that is null, undefined or false is left out
  * @param {...Child} children
  * @returns {HTMLElementTagNameMap[K]}
  */
@@ -35,10 +35,14 @@ export function append(element, ...children) {
 		else if (child instanceof Node || typeof child === "string") element.append(child);
 }
 
-/** A text of ours in which code stands between backticks. @param {string} text */
+/** Splits a text into strings and, for what stands between backticks, code elements. @param {string} text */
 export const prose = (text) => text.split(/\x60/).map((part, at) => (at % 2 === 0 ? part : h("code.whole", part)));
 
-/** Replaces what is in an element. The focus stays on what is there again, so that a screen can be drawn anew while it is used. @param {Element} element @param {...Child} children */
+/**
+ * Replaces the content of an element. If the new content has the focused element or one that looks the same, this gets the focus, so
+ * that a screen can be redrawn while it is used.
+ * @param {Element} element @param {...Child} children
+ */
 export function fill(element, ...children) {
 	const held = document.activeElement;
 	const isWithin = held !== null && held !== element && element.contains(held);
@@ -46,7 +50,7 @@ export function fill(element, ...children) {
 		[...element.querySelectorAll(held?.tagName ?? "")].filter(
 			(one) => one.textContent === held?.textContent && one.getAttribute("href") === held?.getAttribute("href"),
 		);
-	// Of several that look the same, the one at the same place.
+	// If several look the same, the one at the same position is taken.
 	const at = isWithin ? alike().indexOf(held) : -1;
 	element.replaceChildren();
 	append(element, ...children);

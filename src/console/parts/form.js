@@ -23,7 +23,7 @@ export function form(fields, { submit, onSubmit, actions = [], kind = "primary" 
 		event.preventDefault();
 		fill(errors);
 		for (const { error } of made) fill(error);
-		// It stays focusable, so that the focus can come back to it from a dialog.
+		// With aria-disabled the button stays focusable, so that the focus can return to it from a dialog.
 		if (button.ariaDisabled === "true") return;
 		button.ariaDisabled = "true";
 		try {
@@ -89,16 +89,25 @@ function inputOf(type, props, options) {
 	return h("select", rest, made);
 }
 
-/** A button over a file input, as the browser's own speaks the browser's language. @param {HTMLInputElement} input @param {string} text @param {string} [kind] */
+/**
+ * Wraps a file input in a button with our text, because the browser's own button is in the browser's language.
+ * @param {HTMLInputElement} input @param {string} text @param {string} [kind]
+ */
 export const filePick = (input, text, kind = "") => h("span", { class: `button pick ${kind}` }, text, input);
 
-/** Options of words of the API, as their texts in `group`. @param {readonly string[]} values @param {Parameters<typeof word>[0]} group */
+/**
+ * Makes an option for each word of the API, with the word's text in `group`.
+ * @param {readonly string[]} values @param {Parameters<typeof word>[0]} group
+ */
 export const optionsOf = (values, group) => values.map((value) => ({ value, text: word(group, value) }));
 
-/** A list that is longer than this gets a field to search it. */
+/** A list of checkboxes that is longer than this gets a search field. */
 const searchedFrom = 20;
 
-/** Several of a list, with a box to take all that are shown and, of a long list, a field to find some. @param {Field} field @param {HTMLElement} error @param {Child} hintLine */
+/**
+ * Makes a checkbox for each option. More than three options get a box that changes all that are shown, and long lists a search field.
+ * @param {Field} field @param {HTMLElement} error @param {Child} hintLine
+ */
 function checks({ name, label, options = [] }, error, hintLine) {
 	const boxes = options.map(({ value, text, chosen }) => {
 		const input = h("input", { type: "checkbox", name, value, checked: chosen !== false });

@@ -48,11 +48,14 @@ export function filteredItems(items, { filters, textOf, render, actions }) {
 	return h("div", h("div.filters", rows, h("label", t("filter.search"), search), actions), counted, list, h("p", more));
 }
 
-/** How a question fared, and the question. @param {string} kind of the badge @param {string} text @param {{ sample_num: number, instruction: string }} item */
+/**
+ * The head of an item: a badge, and the question with its number.
+ * @param {string} kind of the badge @param {string} text @param {{ sample_num: number, instruction: string }} item
+ */
 export const itemHead = (kind, text, { sample_num, instruction }) =>
 	h("p", badge(kind, text), " ", h("strong", `${sample_num}. ${instruction}`));
 
-/** Small print: what there is of these, with dots between. @param {...Child} parts */
+/** A line of small print with dots between its parts. Empty parts are left out. @param {...Child} parts */
 export const smallPrint = (...parts) => {
 	const [first, ...rest] = parts.filter(Boolean);
 	return h(

@@ -5,7 +5,7 @@ import { announce, badge } from "./states.js";
 
 /**
  * @param {string} title
- * @param {{ lead?: Child, actions?: Child[], back?: string }} [more] `back`: the screen that it belongs to
+ * @param {{ lead?: Child, actions?: Child[], back?: string }} [more] `back`: the screen that this one belongs to
  */
 export function head(title, { lead, actions = [], back } = {}) {
 	document.title = `${title} · plumbline`;
@@ -34,7 +34,7 @@ export const list = (items, tag = "ul", kind) =>
 /** A list with a line between its entries, without bullets. @param {readonly Child[]} items */
 export const entries = (items) => list(items, "ul", "list");
 
-/** A value as it is shown: a number in the user's language, a dash for none and for an empty text. @param {Child} value */
+/** Formats a value: a number in the user's language, a dash for null, undefined and the empty string. @param {Child} value */
 export const shown = (value) => (typeof value === "number" ? number(value) : (value ?? "") === "" ? "–" : value);
 
 /** Pairs of name and value. @param {[name: string, value: Child][]} pairs */
@@ -47,15 +47,15 @@ export const facts = (pairs) =>
 /** @param {string} href @param {...Child} children */
 export const link = (href, ...children) => h("a", { href }, children);
 
-/** A link to the main act of a screen; the key n follows it. @param {string} href @param {string} text */
+/** A link to the screen's main action. The shortcut n follows it. @param {string} href @param {string} text */
 export const mainLink = (href, text) => h("a", { href, class: "button primary" }, text);
 
 /** A state of the API as a badge. @param {string} state */
 export const statusBadge = (state) => badge(state, word("status", state));
 
 /**
- * A button for an act that takes a while: it cannot be pressed twice, and says how it ended. It stays focusable meanwhile, so that
- * the focus can come back to it from a dialog.
+ * Makes a button for an action that takes a while. The action cannot be started again while it runs, and its error goes to `view.fail`.
+ * The button stays focusable meanwhile, so that the focus can return to it from a dialog.
  * @param {Pick<View, "fail">} view
  * @param {string} text
  * @param {() => Promise<unknown>} act
@@ -77,7 +77,7 @@ export function actButton(view, text, act, { kind = "", isOff = false } = {}) {
 	return button;
 }
 
-/** Text to copy. @param {string} text @param {string} label */
+/** Shows text with a button that copies it. @param {string} text @param {string} label */
 export function code(text, label) {
 	const copy = h("button", { type: "button", class: "copy" }, t("action.copy"));
 	copy.addEventListener("click", async () => {
@@ -85,7 +85,7 @@ export function code(text, label) {
 			await navigator.clipboard.writeText(pre.textContent ?? "");
 			announce(t("action.copied"));
 		} catch {
-			// There is no clipboard on pages without TLS from another machine; the text can be selected.
+			// Pages that came from another machine without TLS have no clipboard, so the text is selected instead.
 			getSelection()?.selectAllChildren(pre);
 		}
 	});
@@ -93,13 +93,16 @@ export function code(text, label) {
 	return h("div.code", pre, copy);
 }
 
-/** Repeats while the screen is shown and the page is visible. @param {AbortSignal} signal @param {number} ms @param {() => Promise<boolean | void>} act returns false to end */
+/**
+ * Repeats `act`, with pauses of `ms`, while the screen is shown and the page is visible.
+ * @param {AbortSignal} signal @param {number} ms @param {() => Promise<boolean | void>} act resolves to false to end
+ */
 export async function every(signal, ms, act) {
 	while (!signal.aborted) {
 		await new Promise((resolve) => setTimeout(resolve, ms));
 		if (signal.aborted) return;
 		if (document.visibilityState === "hidden") continue;
-		// A poll that failed is made up for by the next one.
+		// A failed poll is ignored, because the next one makes up for it.
 		if ((await act().catch(() => true)) === false) return;
 	}
 }

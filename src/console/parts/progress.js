@@ -1,4 +1,4 @@
-// How far long work is, and how long it will take.
+// The progress of long work, and the time left.
 import { duration, number, t, word } from "../shell/language.js";
 import { h } from "./dom.js";
 

@@ -1,5 +1,5 @@
-// What the events of a run add up to. It is kept for the browser's session with the id of its last event, so that after a reload
-// only newer events are asked for.
+// Summarises the events of a run. The summary is kept in sessionStorage with the id of its last event, so that after a reload only
+// newer events are requested.
 
 /** @param {string} id @returns {RunLog} */
 export function restoreLog(id) {
@@ -13,12 +13,12 @@ export function keepLog(id, log) {
 	try {
 		sessionStorage.setItem(`run.${id}`, JSON.stringify(log));
 	} catch {
-		// The browser's room is full; after a reload the events are read from the first one.
+		// sessionStorage is full. After a reload the events are read from the first one.
 		sessionStorage.removeItem(`run.${id}`);
 	}
 }
 
-/** Kinds of events that are told in their own words. */
+/** Kinds of events whose messages are shown as notes. */
 const told = new Set(["decision", "warning", "resumed", "paused", "continued", "stopped", "failed", "done"]);
 
 /** @param {RunLog} log @param {RunEvent} event */
@@ -41,7 +41,11 @@ export function addEvent(log, event) {
 	if (told.has(kind)) log.notes.push({ at, kind, phase, message: message ?? "", code, parameters });
 }
 
-/** Mean of the losses so far, the older ones counting less, so that the trend can be seen. It leans on no first value, so it lies among the losses from the start. @param {number[]} losses */
+/**
+ * Returns for each step an exponentially weighted mean of the losses so far, which shows the trend. It is divided by the sum of the
+ * weights, so that it lies within the range of the losses from the first step on.
+ * @param {number[]} losses
+ */
 export function smoothed(losses) {
 	const keeps = 0.7;
 	let sum = 0;

@@ -1,11 +1,11 @@
-// What a screen shows in place of its content: that it loads, that there is nothing yet, that something failed.
+// Messages of a screen: loading, nothing there yet, something failed. Also notices, announcements and badges.
 import { ApiError } from "../api/client.js";
 import { said, t } from "../shell/language.js";
 import { h, prose } from "./dom.js";
 
 export const loading = () => h("p.loading", { role: "status" }, t("state.loading"));
 
-/** Says what to do where there is nothing yet. @param {string} title @param {string} hint @param {...Child} actions */
+/** Says what to do while there is nothing yet. @param {string} title @param {string} hint @param {...Child} actions */
 export const empty = (title, hint, ...actions) =>
 	h("div.empty", h("p.empty-title", title), h("p", prose(hint)), actions.some(Boolean) && h("p.actions", actions));
 
@@ -15,10 +15,14 @@ export function messageOf(error) {
 	return error instanceof TypeError ? t("state.unreachable") : String(/** @type {Error} */ (error).message);
 }
 
-/** The id by which the appliance's log knows a request. @param {string | undefined} id */
+/** Shows the id of a request, which is also in the appliance's log. @param {string | undefined} id */
 export const requestOf = (id) => id && h("p.small", `${t("state.request")} `, h("code", id));
 
-/** Of an error: what the appliance says more precisely than the text of its code, the hint, and the request. @param {unknown} error */
+/**
+ * Explains a refusal by the API: the appliance's message, unless that is already shown, the hint, and the request id. Null for other
+ * errors.
+ * @param {unknown} error
+ */
 export function explained(error) {
 	if (!(error instanceof ApiError)) return null;
 	const { code, message, hint, requestId } = error;
@@ -48,7 +52,7 @@ export const notice = (kind, ...children) =>
 		children.map((child) => (typeof child === "string" ? h("p", prose(child)) : child)),
 	);
 
-/** Reads a short message to everyone: shown for a while, and spoken by screen readers. @param {string} text */
+/** Shows a short message for six seconds. Screen readers speak it. @param {string} text */
 export function announce(text) {
 	const place = /** @type {HTMLElement} */ (document.getElementById("announcements"));
 	const line = h("p", text);
@@ -56,7 +60,7 @@ export function announce(text) {
 	setTimeout(() => line.remove(), 6_000);
 }
 
-/** @param {string} state a word of the API @param {string} [text] in place of it */
+/** @param {string} state a word of the API @param {string} [text] shown instead of the word */
 export function badge(state, text = state) {
 	return h("span", { class: `badge ${kinds[state] ?? "plain"}` }, text);
 }

@@ -1,4 +1,4 @@
-// Tables that become cards where the screen is narrow, and lists of the API a page at a time.
+// Tables that become cards on a narrow screen, and lists of the API that are shown a page at a time.
 import { number, t, word } from "../shell/language.js";
 import { fill, h } from "./dom.js";
 import { every, head, section, shown } from "./page.js";
@@ -34,13 +34,13 @@ export function table(caption, columns, rows) {
 }
 
 /**
- * A table of a list, a page at a time. The page stands in the address under `name`, so that Back leads to it.
+ * Shows a list as a table, a page at a time. The address keeps the page number under `name`, so that Back returns to that page.
  * @template T
  * @param {View} view
  * @param {string} caption
  * @param {Column<T>[]} columns
  * @param {Load<T>} load
- * @param {{ name?: string, isLive?: (row: T) => boolean }} [options] `isLive`: the row is asked for again until it has ended
+ * @param {{ name?: string, isLive?: (row: T) => boolean }} [options] `isLive`: whether a row may still change, so that it is polled
  */
 export async function pagedTable(view, caption, columns, load, { name = "page", isLive } = {}) {
 	const place = h("div");
@@ -65,7 +65,7 @@ export async function pagedTable(view, caption, columns, load, { name = "page", 
 
 	async function draw() {
 		const offset = (page - 1) * rowsAPage;
-		// One more than is shown tells whether there is another page.
+		// One row more than is shown tells whether there is another page.
 		loaded = await load({ offset, limit: rowsAPage + 1 });
 		const rows = loaded.rows.slice(0, rowsAPage);
 		if (rows.length === 0 && page > 1) {
@@ -88,7 +88,7 @@ export async function pagedTable(view, caption, columns, load, { name = "page", 
 }
 
 /**
- * Rows that are here already, as a list to page through.
+ * Makes a `Load` of rows that are already here.
  * @template T
  * @param {readonly T[]} rows
  * @returns {Load<T>}
@@ -98,15 +98,15 @@ export const inHand =
 	async ({ offset, limit }) => ({ rows: rows.slice(offset, offset + limit), total: rows.length });
 
 /**
- * A screen of one list: what it is for, its rows, or what to do while there are none. Its texts are lead, all, none and none.hint of the
- * group `name`.
+ * Shows a screen with one list: its purpose and its rows, or what to do while there are none. The texts are lead, all, none and
+ * none.hint of the group `name`.
  * @template T
  * @param {View} view
  * @param {"documents" | "benchmarks" | "alignments" | "evaluations" | "agents"} name
  * @param {Column<T>[]} columns
  * @param {Load<T>} load
  * @param {{ actions?: () => HTMLElement[], above?: Child, isLive?: (row: T) => boolean }} [options] `actions`: the last one is the main one
- * @returns {Promise<() => Promise<void>>} draws it anew
+ * @returns {Promise<() => Promise<void>>} loads the rows again and redraws the screen
  */
 export async function listScreen(view, name, columns, load, { actions = () => [], above, isLive } = {}) {
 	const all = t(`${name}.all`);

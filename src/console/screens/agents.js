@@ -1,4 +1,4 @@
-// Agents: a model with a system prompt of its own; asked, rated, and changed here.
+// Agents: models with a system prompt of their own. On this screen they are made, asked, rated and changed.
 import { call, onceKey } from "../api/client.js";
 import {
 	actButton,
@@ -106,7 +106,7 @@ async function showAgent(view, id) {
 	const change = form(await fieldsOf(agent), {
 		submit: t("action.save"),
 		async onSubmit(values) {
-			// A field that was emptied is sent as empty; one left out would stay.
+			// An emptied field is sent as the empty string, because a field that is left out keeps its value.
 			const body = { ...values, system_prompt: values.system_prompt ?? "", description: values.description ?? "" };
 			await call("agents_update", { params, body });
 			announce(t("action.saved"));
@@ -132,7 +132,7 @@ async function showAgent(view, id) {
 	);
 }
 
-/** @param {string} params @param {() => Promise<void>} count shows the figures anew */
+/** @param {string} params @param {() => Promise<void>} count redraws the figures */
 function askForm(params, count) {
 	const said = h("div", { "aria-live": "polite" });
 	const made = form([{ name: "message", label: t("playground.question"), type: "textarea", required: true }], {
@@ -183,7 +183,7 @@ function figuresOf({ usage_count, last_used, performance_metrics }) {
 	]);
 }
 
-/** The newest first, but each question before its answer. @param {Replies["agents_conversations"]["turns"]} turns */
+/** Shows the newest turns first, but each question before its answer. @param {Replies["agents_conversations"]["turns"]} turns */
 function conversationsOf(turns) {
 	/** @type {(typeof turns)[]} */
 	const asked = [];

@@ -1,4 +1,4 @@
-// One alignment: where it stands, its loss and dev score as they happen, and what came of it.
+// One alignment: its state, its loss and dev score while it runs, and its result.
 import { call, download, events, may, orNull } from "../api/client.js";
 import { addEvent, keepLog, restoreLog, smoothed } from "../parts/run-log.js";
 import {
@@ -65,7 +65,7 @@ export async function showAlignment(view, id) {
 
 	let drawn = "";
 	const draw = () => {
-		// A button whose question is open must stay.
+		// The head is redrawn only if the state has changed, so that the button of an open confirmation dialog stays.
 		const what = `${status.status} ${status.phase}`;
 		if (what !== drawn) fill(top, headOf(view, status));
 		drawn = what;
@@ -90,7 +90,10 @@ export async function showAlignment(view, id) {
 	follow(id, log, signal, draw).catch(view.fail);
 }
 
-/** Adds the run's events to the log as they happen, and draws a few times a second. @param {string} id @param {RunLog} log @param {AbortSignal} signal @param {() => void} draw */
+/**
+ * Adds the run's events to the log as they arrive, and redraws at most every 300 ms.
+ * @param {string} id @param {RunLog} log @param {AbortSignal} signal @param {() => void} draw
+ */
 async function follow(id, log, signal, draw) {
 	let isDue = false;
 	const keep = () => keepLog(id, log);
@@ -150,12 +153,12 @@ function stateOf(status, log) {
 	const at = isComplete ? phases.length : phases.indexOf(over ? (status.last_phase ?? "packaging") : status.phase);
 	const seen = new Map(log.phases.map(({ phase, at: since }) => [phase, since]));
 	const steps = phases
-		// A run that lost nothing has nothing to repair.
+		// Repairing is shown once the run reaches it, because a run that lost nothing has nothing to repair.
 		.filter((phase) => phase !== "repairing" || status.phase === "repairing" || seen.has("repairing"))
 		.map((phase) => {
 			const index = phases.indexOf(phase);
 			const isDone = index < at;
-			// Checks come between the steps of training: a phase has a time once it is reached for good.
+			// Checks also run between the steps of training, so a phase gets a time only once the run has come that far.
 			const since = index <= at ? seen.get(phase) : undefined;
 			return h(
 				"li",
@@ -203,7 +206,7 @@ function resultOf({ verdict, performance_metrics }) {
 const headlineOf = ({ outcome, headline, fell }) =>
 	said(`verdict.${outcome}`, headline, { fell: fellWords(fell.flatMap((one) => (one.beyond_chance ? one.name : []))) });
 
-/** The first reason is what the dev questions said, one more is of each regression. @param {Verdict} verdict */
+/** Translates the reasons: the first is about the dev questions, each further one about a regression. @param {Verdict} verdict */
 function whyOf({ why, dev, fell }) {
 	if (dev === undefined || why.length !== fell.length + 1) return why;
 	const [first = "", ...others] = why;
@@ -229,9 +232,9 @@ const fellOf = (fell) =>
 		fell,
 	);
 
-/** What of each document became training rows, those of which the least did first. @param {View} view @param {string} id */
+/** Shows how much of each document became training rows, the least covered first. @param {View} view @param {string} id */
 async function learnedOf(view, id) {
-	// There is nothing to tell before the rows are made.
+	// The API answers 404 before the rows are made.
 	const coverage = await orNull(call("alignments_coverage", { params: id }), 404);
 	if (coverage === null) return null;
 	const rows = coverage.documents.map(({ document_id, name, passages }) => {
@@ -301,7 +304,7 @@ function chartsOf(log, signal) {
 	};
 }
 
-/** The text of a failure's code, with what the appliance says of this one. @param {string | undefined} code @param {string} message */
+/** Returns the text of a failure's code, followed by the appliance's message. @param {string | undefined} code @param {string} message */
 function failedWords(code, message) {
 	const text = said(`failure.${code}`, message);
 	return text === message ? message : `${text}: ${message}`;

@@ -105,7 +105,7 @@ async function showNew(view) {
 			}
 		},
 	});
-	// An estimate of other values would mislead.
+	// The estimate is for the former values, so it is removed.
 	made.addEventListener("change", () => fill(told));
 	fill(place, top, section(t("align.what"), made), told);
 }
@@ -130,7 +130,7 @@ function estimateOf({ passages, targets, rows, train_tokens, memory_bytes, gpu_m
 
 /** @param {Values} values */
 function startForm(values) {
-	// One key for this estimate: pressed twice, the alignment is still started once.
+	// Every press of the button sends the same idempotency key, so the alignment is started only once.
 	const key = onceKey();
 	return form([], {
 		submit: t("align.start"),

@@ -142,7 +142,7 @@ async function showOne(view, id, autoAlignId) {
 	const draw = async () => {
 		const record = await call("alignments_auto_align_record", { params });
 		fill(top, topOf(view, record, name));
-		// Open details would close if nothing new were drawn anew.
+		// The cards are redrawn only if they have changed, because redrawing closes open details.
 		const what = JSON.stringify(record.cards);
 		if (what !== drawn)
 			fill(
@@ -173,7 +173,10 @@ async function showOne(view, id, autoAlignId) {
 	void followEvents(params, signal, now);
 }
 
-/** Tells what the run does now; the record says the rest. @param {Record<string, string>} params @param {AbortSignal} signal @param {HTMLElement} now */
+/**
+ * Shows what the run is doing now. Everything else comes from the record.
+ * @param {Record<string, string>} params @param {AbortSignal} signal @param {HTMLElement} now
+ */
 async function followEvents(params, signal, now) {
 	const name = `auto.${params.auto_align_id}`;
 	let last = sessionStorage.getItem(name) ?? "";
@@ -189,7 +192,7 @@ async function followEvents(params, signal, now) {
 	}
 }
 
-/** @param {View} view @param {AutoAlign} record @param {string} name the alignment's */
+/** @param {View} view @param {AutoAlign} record @param {string} name of the alignment */
 function topOf(view, record, name) {
 	const {
 		alignment_id,
@@ -255,7 +258,7 @@ const spentOf = (hours, most) => (most === null ? number(hours, 2) : t("auto.spe
 
 const armOf = (/** @type {string} */ arm) => word("arm", arm);
 
-/** The figures of a card's sentences, from the record. @param {Card} card @param {AutoAlign} record */
+/** Returns the figures that a card's sentences can contain. @param {Card} card @param {AutoAlign} record */
 function figuresOf({ bids, looks, hours, best, next }, { target_score, max_compute_hours }) {
 	const own = bids.find(({ arm }) => arm === next.phase?.arm);
 	const other = bids.find((one) => one !== own);

@@ -1,4 +1,4 @@
-// One benchmark: what came through which gate, and every item beside the passage that answers it.
+// One benchmark: how many items passed each gate, and every item with the passage that answers it.
 import { call, callText, may, onceKey, orNull } from "../api/client.js";
 import {
 	actButton,
@@ -33,7 +33,7 @@ import { linkTo, nameOf } from "./choices.js";
 /** @typedef {Replies["benchmarks_get"]} Benchmark */
 /** @typedef {Replies["benchmarks_data"]["samples"][number]} Item */
 
-/** Characters of the document around a quote. */
+/** Number of characters of the document that are shown on each side of a quote. */
 const around = 240;
 
 /** @param {View} view @param {string} id */
@@ -182,7 +182,7 @@ function itemOf(benchmark, item, isChosen, choose) {
 	];
 }
 
-/** The quote within its document, or by itself where the document is not here. @param {Item["citations"][number]} citation */
+/** Shows the quote within its document, or alone if the document is not available. @param {Item["citations"][number]} citation */
 async function cited({ document: id, quote, start, end, page }) {
 	const isHere = id.startsWith("document_");
 	const text = isHere ? await orNull(callText("documents_text", { params: id }), 404) : null;

@@ -1,4 +1,4 @@
-// Benchmarks: uploaded, or made of documents.
+// Benchmarks: the list, and a new one, which is made from documents or uploaded.
 import { baseModels, call, onceKey, upload } from "../api/client.js";
 import { code, fill, form, go, h, head, link, listScreen, mainLink, progress, section, statusBadge, t, when } from "../ui.js";
 import { showBenchmark } from "./benchmark.js";

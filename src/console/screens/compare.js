@@ -1,4 +1,4 @@
-// Two models side by side on the items of a benchmark: what one wins, what it loses.
+// Two models side by side on the items of a benchmark: which items only one of them answers correctly.
 import { call } from "../api/client.js";
 import {
 	difference,
@@ -21,7 +21,10 @@ import {
 } from "../ui.js";
 import { benchmarkOptions, modelOptions, nameIn } from "./choices.js";
 
-/** What a model lost, as the end of a verdict. @param {string[]} names of regression suites */
+/**
+ * Returns the end of a translated verdict, which names what got worse. Empty if nothing did, and in English.
+ * @param {string[]} names of regression suites
+ */
 export const fellWords = (names) => (names.length === 0 ? "" : said("fell", "", { names: names.join(", ") }));
 
 /** @typedef {Replies["evaluations_compare"]} Comparison */
@@ -80,7 +83,10 @@ function scoresOf({ scores, compared_scores, splits }, [name = "", other = ""]) 
 	);
 }
 
-/** Those that changed first. @param {Comparison} comparison @param {string[]} names @param {URLSearchParams} query */
+/**
+ * Shows the items, those with different outcomes first.
+ * @param {Comparison} comparison @param {string[]} names @param {URLSearchParams} query
+ */
 function itemsOf({ items }, [name = "", other = ""], query) {
 	const sorted = [...items].sort((a, b) => Number(a.outcome === "same") - Number(b.outcome === "same"));
 	return section(

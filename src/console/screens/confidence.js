@@ -1,4 +1,4 @@
-// How far a model's confidence scores can be trusted: the reliability diagram, and what a threshold would let through.
+// How far a model's confidence scores can be trusted: the reliability diagram, and which answers a threshold would accept.
 import { facts, fill, h, lineChart, newId, notice, number, percent, scoreChart, section, smallPrint, t, when } from "../ui.js";
 
 /** @typedef {Replies["models_confidence"]} Confidence */
@@ -42,7 +42,7 @@ function reliabilityOf(bins, signal) {
 	return chart.element;
 }
 
-/** The curve, and a slider over its thresholds. @param {Confidence} confidence @param {AbortSignal} signal */
+/** Shows the risk-coverage curve, and a slider for the threshold. @param {Confidence} confidence @param {AbortSignal} signal */
 function thresholdOf({ risk_coverage, threshold }, signal) {
 	const curve = [...risk_coverage].sort((a, b) => a.coverage - b.coverage);
 	const chart = lineChart(
@@ -62,7 +62,7 @@ function thresholdOf({ risk_coverage, threshold }, signal) {
 	const slider = h("input", { id, type: "range", min: 0, max: 100, step: 1, value: threshold?.threshold ?? 50 });
 	const draw = () => {
 		const wanted = Number(slider.value);
-		// The curve has the thresholds at which something changes; between two of them the higher one accepts the same answers.
+		// The curve has only thresholds at which the accepted answers change. Any other accepts the same answers as the next higher one.
 		const point = curve.filter((one) => one.threshold >= wanted).at(-1) ?? { coverage: 0, error: 0, n: 0 };
 		chart.show(
 			[curve.map((one) => one.coverage), curve.map((one) => one.error), curve.map((one) => (one === point ? one.error : null))],

@@ -1,4 +1,4 @@
-// Puts a model into service, takes it out, and puts the one before it back.
+// Buttons that deploy a model, undeploy it, and roll a channel back to the model before it.
 import { call } from "../api/client.js";
 import { actButton, dangerButton, t } from "../ui.js";
 

@@ -1,4 +1,4 @@
-// One document: what was read of it, and which passages were learned, are asked about, or gave nothing.
+// One document: what was read from it, and which passages gave training rows, are asked about, or gave nothing.
 import { call, callAll, callIfMay, callText, orNull } from "../api/client.js";
 import {
 	bytes,
@@ -24,7 +24,7 @@ import {
 /** @typedef {Replies["alignments_coverage"]["documents"][number]["passages"][number]} Passage */
 /** @typedef {{ start: number, end: number, question: string }} Asked */
 
-/** Characters shown at first; a longer text would make the page slow. */
+/** Number of characters shown at first, because a longer text would make the page slow. */
 const shownAtFirst = 200_000;
 
 /** @param {View} view @param {string} id */
@@ -66,11 +66,14 @@ export async function showDocument(view, id) {
 	);
 }
 
-/** An uploaded benchmark names the file it came in, so what its items cite decides. @param {Replies["benchmarks_get"]} benchmark @param {string} id */
+/**
+ * Whether a benchmark's items may cite the document. An uploaded benchmark lists only its own file, so any document is possible.
+ * @param {Replies["benchmarks_get"]} benchmark @param {string} id
+ */
 const citable = (benchmark, id) => benchmark.generation === null || benchmark.document_ids.includes(id);
 
 /**
- * Where in the text the benchmark's items have their answers.
+ * Returns the places in the text that the benchmark's items cite for their answers.
  * @param {string} benchmarkId
  * @param {{ document_id: string, name: string }} record
  * @param {string} text
@@ -212,7 +215,10 @@ function textOf(text, passages, asked) {
 	return h("div", place, h("p", more));
 }
 
-/** The text with its passages coloured. @param {string} text @param {Passage[]} passages @param {Asked[]} asked @param {number} most */
+/**
+ * Returns the text with its passages coloured.
+ * @param {string} text @param {Passage[]} passages @param {Asked[]} asked @param {number} most
+ */
 function marked(text, passages, asked, most) {
 	/** @type {(Node | string)[]} */
 	const parts = [];
@@ -241,7 +247,7 @@ function marked(text, passages, asked, most) {
 	return parts;
 }
 
-/** The text with what is asked about marked. @param {string} text @param {Asked[]} asked @param {number} most */
+/** Returns the text and marks what the items cite. @param {string} text @param {Asked[]} asked @param {number} most */
 function quoted(text, asked, most) {
 	/** @type {(Node | string)[]} */
 	const parts = [];

@@ -1,4 +1,4 @@
-// Documents: upload of many files with progress, and what was read of each.
+// Documents: uploads of many files with their progress, and what was read from each file.
 import { call, upload } from "../api/client.js";
 import {
 	announce,
@@ -24,7 +24,7 @@ import { formatName, showDocument } from "./document.js";
 
 /** @typedef {Replies["documents_list"]["documents"][number]} DocumentRecord */
 
-/** Sent at the same time; the appliance reads them one after another anyway. */
+/** Number of files sent at the same time. The appliance reads a user's files one after another, so more would not help. */
 const atOnce = 2;
 
 /** @param {View} view */
@@ -88,7 +88,10 @@ function dropZone(add) {
 	return zone;
 }
 
-/** Files one after another, each with a line of its own, so that one that is refused holds no other up. @param {View} view @param {() => Promise<void>} onDone */
+/**
+ * Uploads files, `atOnce` at a time. Each file is a request of its own, so a refused file does not affect the others.
+ * @param {View} view @param {() => Promise<void>} onDone
+ */
 function createQueue({ signal }, onDone) {
 	const lines = h("ul.list", { "aria-label": t("documents.uploads") });
 	const element = h("div", { hidden: true }, section(t("documents.uploads"), lines));
@@ -106,7 +109,7 @@ function createQueue({ signal }, onDone) {
 		const shown = h("div", bar(file.name, 0));
 		append(line, shown);
 		const onProgress = (/** @type {number} */ share) => {
-			// What is sent is read only then, and how long that takes is not known.
+			// The appliance reads a file once it has arrived, and how long the reading takes is not known.
 			if (share < 1) /** @type {HTMLProgressElement} */ (shown.firstChild).value = share;
 			else fill(shown, bar(t("documents.reading"), null), smallPrint(percent(1), t("documents.reading")));
 		};

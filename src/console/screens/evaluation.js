@@ -1,4 +1,4 @@
-// One evaluation: the score with its interval, the comparison with the base, and every item.
+// One evaluation: the score with its interval, the paired comparison with another model, and every item.
 import { call } from "../api/client.js";
 import {
 	actButton,
@@ -38,7 +38,7 @@ import { fellWords, scoreWords } from "./compare.js";
 /** @param {Evaluation} evaluation */
 export const isUnderWay = ({ status }) => status === "QUEUED" || status === "PROCESSING";
 
-/** An evaluation that is ready has ended; the word is the one of other work. @param {string} status */
+/** Returns the text of a status. READY is shown as COMPLETED, as for other work. @param {string} status */
 export const evaluationStatus = (status) => word("status", status === "READY" ? "COMPLETED" : status);
 
 /** @param {View} view @param {string} id */

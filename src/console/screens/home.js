@@ -1,4 +1,4 @@
-// Home: what runs, what needs attention, what came of it, and what comes next.
+// Home: work that is running, what needs attention, models in use, the latest results, and the next steps.
 import { callIfMay, may, orNull } from "../api/client.js";
 import { badge, entries, every, fill, h, head, link, notice, number, progress, section, smallPrint, statusBadge, t, when } from "../ui.js";
 
@@ -34,7 +34,7 @@ async function load() {
 		evaluations(10, "PROCESSING"),
 		evaluations(5, "FAILED"),
 		evaluations(1, "READY"),
-		// Without any model the API answers 404.
+		// The API answers 404 if there are no aligned models.
 		orNull(callIfMay("models_aligned", deployed), 404),
 	]);
 	return {

@@ -1,4 +1,4 @@
-// Keys and usage: who may do what, and how many tokens it took.
+// Keys and usage: who may do what, and how many requests and tokens were used.
 import { call, callAll, may } from "../api/client.js";
 import {
 	badge,
@@ -56,7 +56,7 @@ function usersOf(users, chosen) {
 const stateOf = ({ revoked_at, expires_at }) =>
 	revoked_at !== null ? "revoked" : expires_at !== null && Date.parse(expires_at) < Date.now() ? "expired" : "live";
 
-/** The names of the API, as its texts and errors have them. @param {Key} key */
+/** Shows scopes by their names in the API, which its texts and errors use too. @param {Key} key */
 const scopesOf = ({ scopes }) => scopes.map((one, at) => [at > 0 && ", ", h("code", one)]);
 
 /** @param {View} view @param {string | undefined} user */

@@ -86,7 +86,10 @@ export async function showModel(view, id) {
 		});
 }
 
-/** Whether something keeps it from being deleted. @param {Aligned} model @param {boolean} isPromoted */
+/**
+ * Whether the model cannot be deleted, because it is promoted or its status is not UNDEPLOYED.
+ * @param {Aligned} model @param {boolean} isPromoted
+ */
 const keepsFrom = ({ deployment_status }, isPromoted) => isPromoted || deployment_status !== "UNDEPLOYED";
 
 /** @param {View} view @param {Aligned} model @param {boolean} isPromoted */
@@ -168,7 +171,7 @@ async function promotionOf(view, model, promotions, channels) {
 	);
 }
 
-/** Why it was refused, and each item that would be lost. @param {ApiError} error */
+/** Says why a promotion was refused, and lists each item that would be lost. @param {ApiError} error */
 async function refusalOf({ details: told, requestId }) {
 	const reasons = told.filter(({ type }) => type !== "lost_item");
 	const items = told.filter(({ type }) => type === "lost_item");

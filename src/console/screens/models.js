@@ -1,4 +1,4 @@
-// Models: aligned and base ones, and which of them applications get.
+// Models: aligned models with their channels, which applications use, and base models.
 import { baseModels, call, may, orNull, upload } from "../api/client.js";
 import {
 	announce,
@@ -62,7 +62,7 @@ async function alignedOf(view, bases) {
 		],
 		async (query) => {
 			const [reply, { promoted }] = await Promise.all([
-				// Without any model the API answers 404.
+				// The API answers 404 if there are no aligned models.
 				orNull(call("models_aligned", { query }), 404),
 				call("models_promotions", { query: { limit: 1 } }),
 			]);
@@ -72,7 +72,7 @@ async function alignedOf(view, bases) {
 		},
 		{ isLive: ({ deployment_status }) => deployment_status.endsWith("ING") },
 	);
-	// Without a base model there is nothing to align; that comes first.
+	// Without a base model nothing can be aligned, so the link is left out until there is one.
 	const begin = bases.some(({ can_be_aligned }) => can_be_aligned) && mainLink("#/alignments/new", t("alignments.new"));
 	return section(t("models.aligned"), isEmpty() ? empty(t("models.none"), t("models.none.hint"), begin) : element);
 }

@@ -1,4 +1,5 @@
-// Playground: a question to a base model and to what was made of it, side by side, with what speaks for each answer.
+// Playground: one question to one or two models, side by side, e.g. an aligned model and its base. An aligned model's
+// answer is shown with its confidence and the reasons for that.
 import { alignedModels, baseModels, call, callText, may, stream } from "../api/client.js";
 import {
 	append,
@@ -21,12 +22,12 @@ import {
 
 import { noModel } from "./choices.js";
 
-/** @typedef {{ id: string, name: string, baseId: string | null }} Model baseId is null of a base */
+/** @typedef {{ id: string, name: string, baseId: string | null }} Model baseId is null for a base model */
 /** @typedef {NonNullable<Replies["inference_chat"]["confidence"]>} Confidence */
 /** @typedef {{ text: string, probability: number | null }} Piece of an answer, as it arrived */
 
 const path = "/api/v3/inference";
-/** A piece that is less likely than this is marked. */
+/** A piece that is less probable than this is marked. */
 const unsureBelow = 0.5;
 
 /** @param {View} view */
@@ -175,12 +176,15 @@ const shownPiece = ({ text, probability }) =>
 		? text
 		: h("mark.unsure", { title: t("playground.probability", { share: percent(probability) }) }, text);
 
-/** The whole answer once more, with the least certain word marked. @param {HTMLElement} place @param {Piece[]} pieces @param {Confidence | null} confidence */
+/**
+ * Redraws the whole answer with the least certain word marked.
+ * @param {HTMLElement} place @param {Piece[]} pieces @param {Confidence | null} confidence
+ */
 function mark(place, pieces, confidence) {
 	const word = confidence?.least_certain;
 	if (!word) return;
 	const whole = pieces.map(({ text }) => text).join("");
-	// The API counts code points, texts here count UTF-16 units.
+	// The API counts code points, but strings here count UTF-16 units.
 	const points = [...whole];
 	const [start, end] = [word.start, word.end].map((at) => points.slice(0, at).join("").length);
 	const [from, to] = [Number(start), Number(end)];
@@ -188,7 +192,10 @@ function mark(place, pieces, confidence) {
 	fill(place, part(pieces, 0, from), h("mark", { title }, whole.slice(from, to)), part(pieces, to, whole.length));
 }
 
-/** The pieces between two places of the whole text, cut where they reach over. @param {Piece[]} pieces @param {number} from @param {number} to */
+/**
+ * Returns the pieces between two positions of the whole text. A piece that crosses a position is cut there.
+ * @param {Piece[]} pieces @param {number} from @param {number} to
+ */
 function part(pieces, from, to) {
 	let at = 0;
 	return pieces.map(({ text, probability }) => {
@@ -219,7 +226,7 @@ function scoreOf({ confidence_score, confidence, usage }, ms) {
 	);
 }
 
-/** What speaks for or against an answer, in words. @param {Confidence} confidence */
+/** Returns the reasons to trust or doubt an answer, in words. @param {Confidence} confidence */
 function reasonsOf({ drift, calibrated, reason, n, least_certain: least, sources }) {
 	const best = sources?.[0]?.grounding;
 	return [
@@ -232,7 +239,10 @@ function reasonsOf({ drift, calibrated, reason, n, least_certain: least, sources
 	].filter(Boolean);
 }
 
-/** The passages that support an answer. @param {Confidence} confidence */
+/**
+ * Shows the passages that support an answer. Null if there are none, or if the key may not read documents.
+ * @param {Confidence} confidence
+ */
 async function groundingOf({ sources }) {
 	if (!sources?.length || !may("documents_get")) return null;
 	const items = await Promise.all(
@@ -253,7 +263,10 @@ async function groundingOf({ sources }) {
 	return h("div", h("h3", t("playground.sources")), entries(items));
 }
 
-/** The same request for curl, and for the openai packages of JavaScript and Python. @param {ReturnType<typeof bodyOf>} body */
+/**
+ * Returns code that sends the request: for curl, and for the openai packages of JavaScript and Python.
+ * @param {ReturnType<typeof bodyOf>} body
+ */
 function requestsOf(body) {
 	const address = `${location.origin}${path}`;
 	const json = JSON.stringify(body, null, 2);
@@ -263,5 +276,5 @@ function requestsOf(body) {
 	return [curl, openai, python];
 }
 
-/** A request has texts and numbers only, which JSON and Python write alike. @param {object} body */
+/** Returns JSON, which is also Python here, because a request has only strings and numbers. @param {object} body */
 const pythonOf = (body) => JSON.stringify(body, null, 4);

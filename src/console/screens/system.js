@@ -1,4 +1,4 @@
-// System: memory by holder, disk, slots, work, versions, the log, and who did what.
+// System: memory by holder, disk, slots, jobs, versions, the log, and the audit of who did what.
 import { call, callIfMay, callText, may, orNull } from "../api/client.js";
 import {
 	badge,
@@ -38,7 +38,7 @@ export async function show(view) {
 	const draw = async () => {
 		const [health, ready, memory, text] = await Promise.all([
 			call("system_health"),
-			// Not ready is an answer here, not a failure.
+			// 503 means not ready, which is an answer here and not a failure.
 			orNull(call("system_ready"), 503),
 			callIfMay("system_memory"),
 			may("system_metrics") ? callText("system_metrics") : "",
@@ -100,7 +100,10 @@ async function logOf(view) {
 	return [h("div.filters", h("label", t("field.level"), level)), place];
 }
 
-/** What an event says: a request in one line, others by their fields; ids behind a click. @param {Replies["system_log"]["lines"][number]} line */
+/**
+ * Shows what an event says: a request by its method, path, status and time, other events by their fields. Ids are folded away.
+ * @param {Replies["system_log"]["lines"][number]} line
+ */
 function toldOf({ event, fields }) {
 	const said = (/** @type {unknown} */ value) => (typeof value === "object" ? JSON.stringify(value) : String(value));
 	const all = Object.entries(fields).filter(([, value]) => value !== undefined && value !== null);
@@ -155,7 +158,10 @@ async function auditOf(view) {
 	return element;
 }
 
-/** Keys by their id, as the screen of keys shows them. @param {Replies["audit_list"]["acts"]} acts @returns {Promise<[string, string][]>} */
+/**
+ * Returns the name and prefix of keys by their id, for acts on keys.
+ * @param {Replies["audit_list"]["acts"]} acts @returns {Promise<[string, string][]>}
+ */
 async function keysIn(acts) {
 	const isMissing = acts.some(({ subject }) => subject.startsWith("key_"));
 	if (!isMissing) return [];

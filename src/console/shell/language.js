@@ -1,12 +1,15 @@
-// Texts and figures in the language of the user: English first, German second. Each language is one file under texts/.
+// Texts and figures in the user's language, English or German. Each language is one file under texts/.
 /** @typedef {typeof import("../texts/en.js").en} English */
-/** `said`: what the appliance says in English. @typedef {{ [Group in keyof English]: Record<keyof English[Group], string> } & { said: Record<string, string> }} Texts */
+/**
+ * `said`: translations of the sentences that the appliance says in English, by code.
+ * @typedef {{ [Group in keyof English]: Record<keyof English[Group], string> } & { said: Record<string, string> }} Texts
+ */
 /** @typedef {{ [Group in keyof English]: `${Group}.${keyof English[Group] & string}` }[keyof English]} TextKey */
 /** @typedef {"en" | "de"} Language */
 
 const name = "plumbline.language";
 
-/** Own names, so that everyone finds their language. @type {Record<Language, string>} */
+/** Each language by its own name, so that its speakers find it. @type {Record<Language, string>} */
 export const languages = { en: "English", de: "Deutsch" };
 
 /** @returns {Language} */
@@ -27,7 +30,7 @@ const texts = language === "de" ? (await import("../texts/de.js")).de : (await i
 const plural = new Intl.PluralRules(language);
 
 /**
- * The text of a key. `{name}` is replaced by the value of that name. Of "one|many" the first is used where `n` is one.
+ * Returns the text of a key. `{name}` is replaced by the value of that name. Of "one|many" the first is used if `n` is one.
  * @param {TextKey} key
  * @param {Record<string, string | number>} [values]
  */
@@ -47,8 +50,8 @@ function filled(template, values) {
 }
 
 /**
- * What the appliance says, in the user's language where that has a text for the code and all of its values are known; else as the
- * appliance says it.
+ * Translates a sentence of the appliance. Returns the sentence itself if the language has no text for the code, or if a value in that
+ * text is unknown.
  * @param {string} code @param {string} sentence @param {Record<string, string | number | undefined>} [values]
  */
 export function said(code, sentence, values = {}) {
@@ -57,7 +60,10 @@ export function said(code, sentence, values = {}) {
 	return text !== "" && isKnown ? filled(text, /** @type {Record<string, string | number>} */ (values)) : sentence;
 }
 
-/** The text in `group` of a word of the API, or the word itself where there is none. @param {string} group @param {string} word @param {string} [otherwise] */
+/**
+ * Returns the text in `group` of a word of the API. Returns `otherwise`, by default the word itself, if there is none.
+ * @param {string} group @param {string} word @param {string} [otherwise]
+ */
 export const word = (group, word, otherwise = word) => texts[group]?.[word] ?? otherwise;
 
 /** @param {boolean} value */
@@ -88,10 +94,17 @@ export function bytes(bytes) {
 	return `${number(value, value < 10 && unit > 0 ? 1 : 0)} ${units[unit]}`;
 }
 
-/** Its parts stay whole, so that a line can end only between the date and the time. @param {Date} date @param {Intl.DateTimeFormatOptions} options */
+/**
+ * Formats a date or a time with non-breaking spaces, so that a line can break only between the date and the time.
+ * @param {Date} date @param {Intl.DateTimeFormatOptions} options
+ */
 const timeIn = (date, options) => new Intl.DateTimeFormat(language, options).format(date).replaceAll(" ", "\u00a0");
 
-/** @param {string | null | undefined} iso @param {"short" | "medium"} [timeStyle] medium has the seconds @param {string} [never] where there is none */
+/**
+ * @param {string | null | undefined} iso
+ * @param {"short" | "medium"} [timeStyle] medium has the seconds
+ * @param {string} [never] returned if there is no time
+ */
 export function when(iso, timeStyle = "short", never = "–") {
 	if (!iso) return never;
 	const date = new Date(iso);
@@ -117,5 +130,5 @@ export const range = (low, high) => t("state.range", { low: points(low), high: p
 /** @param {{ score: number, low: number, high: number } | null | undefined} score */
 export const interval = (score) => (score ? `${points(score.score)} (${range(score.low, score.high)})` : "–");
 
-/** A difference in points with its interval. @param {{ difference: number, low: number, high: number } | null | undefined} of */
+/** Formats a difference in points with its interval. @param {{ difference: number, low: number, high: number } | null | undefined} of */
 export const difference = (of) => (of ? `${points(of.difference)} (${range(of.low, of.high)})` : "–");

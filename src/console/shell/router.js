@@ -1,4 +1,4 @@
-// The place after the # names the screen: #/documents, #/documents/document_1?…. The key is never part of it.
+// The part of the address after # names the screen, e.g. #/documents or #/documents/document_1?…. It never contains the key.
 import { readUntil } from "../api/client.js";
 import { fill } from "../parts/dom.js";
 import { failure, loading } from "../parts/states.js";
@@ -18,7 +18,7 @@ export function placeOf(hash) {
 export function createRouter(place, screens, onShown) {
 	let leaving = new AbortController();
 
-	/** @param {boolean} isMove the user went there, so the focus follows */
+	/** @param {boolean} isMove the address has changed, so the focus moves to the screen's heading */
 	async function show(isMove) {
 		leaving.abort();
 		const controller = new AbortController();

@@ -1,9 +1,9 @@
-// The API key of this browser session, and what it may. It is kept in sessionStorage: it ends with the tab, and no other tab or
-// site sees it.
+// The API key of this browser session, and its scopes. They are kept in sessionStorage, so they end with the tab, and other sites
+// cannot read them.
 const name = "plumbline.key";
 const scopesName = "plumbline.scopes";
 
-/** Told whenever a key is entered or forgotten. */
+/** Dispatches `change` whenever a key is entered or forgotten. */
 export const session = new EventTarget();
 
 export const keyOfSession = () => sessionStorage.getItem(name);
@@ -11,7 +11,7 @@ export const keyOfSession = () => sessionStorage.getItem(name);
 /** Whether the key has a scope; "-" stands for any key. @param {string} scope */
 export function hasScope(scope) {
 	const kept = sessionStorage.getItem(scopesName);
-	// A session from before scopes were kept is refused by the API where it has to be.
+	// A session that began before scopes were stored has none. It is shown every screen, and the API refuses what the key may not do.
 	return scope === "-" || kept === null || JSON.parse(kept).includes(scope);
 }
 
@@ -22,7 +22,7 @@ export function rememberKey(key, scopes) {
 	session.dispatchEvent(new Event("change"));
 }
 
-/** Forgets the key and everything else that was kept while it was there. */
+/** Forgets the key and everything else that this session has stored. */
 export function forgetKey() {
 	sessionStorage.clear();
 	session.dispatchEvent(new Event("change"));

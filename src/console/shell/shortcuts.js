@@ -1,4 +1,4 @@
-// Keys for those who use no mouse. Single keys can be turned off, as they get in the way of speech input.
+// Keyboard shortcuts, for people who use no mouse. They can be turned off, because single keys interfere with speech input.
 import { openDialog } from "../parts/dialog.js";
 import { h } from "../parts/dom.js";
 import { facts } from "../parts/page.js";
@@ -7,7 +7,10 @@ import { t, word } from "./language.js";
 const name = "plumbline.shortcuts";
 const isOn = () => localStorage.getItem(name) !== "off";
 
-/** The letter after g that leads to a screen: the first of its name that no screen before it has. @param {string[]} screens */
+/**
+ * Returns the screens by the letter that is pressed after g: the first letter of their name that no earlier screen has.
+ * @param {string[]} screens
+ */
 function lettersOf(screens) {
 	/** @type {Map<string, string>} */
 	const letters = new Map();
@@ -15,7 +18,7 @@ function lettersOf(screens) {
 	return letters;
 }
 
-/** @param {string[]} screens @returns {() => void} shows the keys */
+/** @param {string[]} screens @returns {() => void} shows the shortcuts */
 export function startShortcuts(screens) {
 	const letters = lettersOf(screens);
 	let isGoing = false;

@@ -1,4 +1,4 @@
-// Asks for the API key; on a new appliance, makes the first one.
+// Asks for the API key. On a new appliance it makes the first one.
 import { ApiError, call, recordOfKey } from "../api/client.js";
 import { fill, h } from "../parts/dom.js";
 import { form } from "../parts/form.js";
@@ -23,7 +23,8 @@ export function showSignIn(place) {
 }
 
 /**
- * Behind the link that `serve` prints. The token is in the link's fragment, so that no server and no log sees it.
+ * Shows the page behind the link that `serve` prints, which makes the first key. The token is in the link's fragment, which browsers do
+ * not send, so it appears in no log of requests.
  * @param {HTMLElement} place
  * @param {string} token
  */

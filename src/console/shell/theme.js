@@ -1,7 +1,7 @@
 // Light or dark: the system's choice until the user makes one.
 const name = "plumbline.theme";
 
-/** Told when the colours change, for what is drawn on a canvas. */
+/** Dispatches `change` when the colours change, so that canvases can be redrawn. */
 export const theme = new EventTarget();
 
 const dark = matchMedia("(prefers-color-scheme: dark)");

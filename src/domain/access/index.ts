@@ -1,4 +1,4 @@
-// Who may call what and how much, and the audit log of who changed the appliance itself.
+// Decides who may call what and how often, and keeps the audit log of changes to the appliance itself.
 import { randomBytes, timingSafeEqual } from "node:crypto";
 import { Failure } from "../../base/errors.ts";
 import { sha256 } from "../../base/files.ts";
@@ -26,7 +26,7 @@ export type { Actor, Audit, KeyRecord, NewKey } from "./keys.ts";
 
 export interface Access {
   handlers: Handlers<typeof access>;
-  /** The caller that a key belongs to; null for a key that is unknown or no longer valid. */
+  /** Returns the caller that a key belongs to; null if the key is unknown or no longer valid. */
   authenticate(key: string): Caller | null;
   /**
    * Checks that the caller's key may make this request now, and sets headers with what is left of its limits. Throws
@@ -35,16 +35,13 @@ export interface Access {
   admit(caller: Caller, endpoint: Endpoint, setHeader: SetHeader): void;
   /** Throws forbidden unless the caller's key has the scope admin; `what` names the action in the message. */
   requireAdmin(caller: Caller, what: string): void;
-  /** Whether there is a key that is not revoked. Without one, only this machine may call. */
+  /** Whether a key exists that is not revoked. If none does at start, the appliance listens on the loopback address only. */
   anyKey(): boolean;
-  /** The token for POST /claim while there is no key; null afterwards. */
+  /** The token for POST /claim; null while a key exists. */
   claimToken(): string | null;
-  /**
-   * Writes an administrative act to the audit log, in the caller's transaction; without a caller it was done on the machine
-   * itself.
-   */
+  /** Writes an administrative act to the audit log, in the current transaction. Without `by`, the act was done on the machine itself. */
   audit(act: string, subject: string, detail: Record<string, unknown>, by?: Caller): void;
-  /** For the machine itself: making, listing, revoking and rotating keys. */
+  /** Commands of the machine itself that create, list, revoke and rotate keys. */
   verbs: Verbs;
 }
 
@@ -56,7 +53,7 @@ const isSame = (a: string, b: string): boolean => timingSafeEqual(Buffer.from(a,
 export interface AccessParts {
   store: Store;
   clock: Clock;
-  /** Called when the first key is made. */
+  /** Called after a key is created while none exists. */
   onFirstKey: () => void;
 }
 
@@ -65,7 +62,7 @@ export function createAccess({ store, clock, onFirstKey }: AccessParts): Access 
   const limits = createLimits({ rows, clock });
   const token = randomBytes(20).toString("hex");
   const tokenUntilMs = clock.monotonicMs() + claimMs;
-  /** Key rows of the requests under way. */
+  /** The key row of each caller whose request is under way. */
   const keyOf = new WeakMap<Caller, Omit<KeyRow, "last_used_at">>();
   const anyKey = (): boolean => rows.anyKey.get()!.any === 1;
 
@@ -123,7 +120,7 @@ export function createAccess({ store, clock, onFirstKey }: AccessParts): Access 
     "keys.revoke": async ({ params, requestId }, caller) => {
       const own = ownKey(caller);
       const { id } = manageable(own, rows.keyById.get(params.key_id));
-      // Otherwise the last admin key could be revoked, and nobody could make another.
+      // Otherwise the last admin key could revoke itself, and nobody could create another through the API.
       if (id === own.id && isAdmin(own))
         throw new Failure("conflict", "A key with the scope admin cannot revoke itself; use another key");
       keys.revoke(actorOf(caller, requestId), id);
@@ -177,7 +174,7 @@ export function createAccess({ store, clock, onFirstKey }: AccessParts): Access 
       const scope = scopeOfTag[endpoint.tag];
       if (!endpoint.anyScope && (!scope || !scopesOf(key).includes(scope)))
         throw new Failure("forbidden", `The key lacks the scope ${scope}`);
-      // The request used the secret from before the last rotation: tell the client as RFC 9745 and RFC 8594 define.
+      // The request used the secret from before the last rotation, so tell the client as RFC 9745 and RFC 8594 define.
       if (key.previous_until !== null) {
         setHeader("deprecation", `@${Math.floor(Date.parse(clock.now()) / 1000)}`);
         setHeader("sunset", new Date(key.previous_until).toUTCString());
@@ -211,7 +208,7 @@ const rotation = compile({
 
 const settingsOf = (args: unknown) => checkedArgs(checkSettings, args);
 
-/** Arguments of a console command, with defaults filled in, in a copy. Throws bad_request if they do not fit. */
+/** Returns a copy of a command's arguments with defaults filled in. Throws bad_request if they do not fit the schema. */
 function checkedArgs<T>(
   check: (value: unknown) => { ok: true; value: T } | { ok: false; details: { loc: unknown[]; msg: string }[] },
   args: unknown,

@@ -1,7 +1,8 @@
-// Keys are made, shown once, rotated and revoked. Only the digest is stored; 256 random bits need no slow hash.
+// Creates, rotates and revokes API keys. A key is shown once; only its prefix and digest are stored. The digest is a plain SHA-256,
+// because a secret of 256 random bits needs no slow hash.
 //
-// A key makes and manages keys of its user that have no more rights than itself. One with limits or an expiry could escape them
-// with a new key, so it makes none and manages only itself. The scope admin is exempt from this.
+// A key may create and manage keys of its own user that have no more scopes than itself. A key with limits or an expiry could escape
+// them through a new key, so it may create none and manage only itself. A key with the scope admin is exempt from these rules.
 import { randomBytes } from "node:crypto";
 import { Failure, invalid } from "../../base/errors.ts";
 import { sha256 } from "../../base/files.ts";
@@ -29,7 +30,7 @@ export type Audit = (actor: Actor, act: string, subject: string, detail?: Record
 export interface Keys {
   make(actor: Actor, settings: KeySettings & { user: string }, act?: string): NewKey;
   rotate(actor: Actor, id: string, graceSeconds: number): NewKey;
-  /** Revokes a key. The next request with it is refused. */
+  /** Revokes a key. The next request with it is refused. Throws not_found if the key does not exist or is already revoked. */
   revoke(actor: Actor, id: string): void;
 }
 
@@ -115,7 +116,10 @@ export const scopesOf = (row: { scopes_json: string }): Scope[] => JSON.parse(ro
 
 export const isAdmin = (row: { scopes_json: string }): boolean => scopesOf(row).includes("admin");
 
-/** The settings and user of a new key, as far as the requesting key may grant them. Throws forbidden. */
+/**
+ * Returns the settings of a new key with its user filled in. Missing scopes become those of the requesting key, unless that key has
+ * the scope admin. Throws forbidden if the requesting key may not grant the settings.
+ */
 export function grantable(own: KeyRow, settings: KeySettings): KeySettings & { user: string } {
   const user = settings.user ?? own.user_name;
   if (isAdmin(own)) return { ...settings, user };
@@ -127,8 +131,8 @@ export function grantable(own: KeyRow, settings: KeySettings): KeySettings & { u
 }
 
 /**
- * Returns the target key if the requesting key may manage it; another user's key is not found. Throws not_found,
- * forbidden.
+ * Returns the target key if the requesting key may manage it. Throws forbidden, or not_found if the target does not exist or belongs to
+ * another user.
  */
 export function manageable(own: KeyRow, target: KeyRow | undefined): KeyRow {
   if (!target || (target.user_id !== own.user_id && !isAdmin(own))) throw new Failure("not_found", "Key not found");

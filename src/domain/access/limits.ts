@@ -1,6 +1,6 @@
 // Rate limits of keys. Requests are counted in memory, with a token bucket per key. Tokens are summed from the usage
-// rows, so that every use counts, also across a restart. A request is admitted while any tokens are left, and charged
-// what it actually used.
+// rows, so that every use counts, even after a restart. A request is admitted while any tokens are left, and is charged
+// for what it actually used.
 import { type Bucket, createBucket } from "../../base/bucket.ts";
 import { Failure } from "../../base/errors.ts";
 import type { Clock } from "../../base/time.ts";
@@ -22,7 +22,7 @@ const dayMs = 86_400_000;
 interface Level {
   limit: number;
   left: number;
-  /** Time until a request is admitted again; 0 if one is now. */
+  /** Time until a request is admitted again; 0 if requests are admitted now. */
   waitMs: number;
   resetMs: number;
 }
@@ -56,7 +56,7 @@ export function createLimits({ rows, clock }: { rows: AccessRows; clock: Clock }
     return {
       limit,
       left: Math.max(0, limit - used),
-      // If only requests under way fill the minute, their end is unknown: wait one second.
+      // If the requests under way alone use up the limit, the time of their end is unknown, so the client waits one second.
       waitMs: used < limit ? 0 : freeing ? Math.max(1, goneAt(freeing)) : 1000,
       resetMs: last ? Math.max(0, goneAt(last)) : 0,
     };
@@ -75,7 +75,7 @@ export function createLimits({ rows, clock }: { rows: AccessRows; clock: Clock }
     if (key.tokens_per_minute !== null) levels.push(["minute", lastMinute(key.id, key.tokens_per_minute)]);
     if (key.tokens_per_day !== null) levels.push(["day", today(key.id, key.tokens_per_day)]);
     if (levels.length === 0) return;
-    // Clients know only one token limit: report the one with the least left.
+    // The headers describe only one token limit, so report the limit with the fewest tokens left.
     const [span, level] = levels.toSorted(([, a], [, b]) => a.left - b.left || b.waitMs - a.waitMs)[0]!;
     setHeader("x-ratelimit-limit-tokens", String(level.limit));
     setHeader("x-ratelimit-remaining-tokens", String(level.left));
@@ -95,7 +95,7 @@ export function createLimits({ rows, clock }: { rows: AccessRows; clock: Clock }
 const tooMany = (message: string, waitMs: number): Failure =>
   new Failure("too_many_requests", message, { retryAfterSeconds: Math.ceil(waitMs / 1000) });
 
-/** A duration as OpenAI's clients read it: 12ms, 1s, 6m0s. */
+/** Formats a duration as OpenAI's clients read it, such as 12ms, 1s or 6m0s. */
 export function durationText(ms: number): string {
   if (ms < 1000) return `${Math.ceil(ms)}ms`;
   const seconds = Math.ceil(ms / 1000);

@@ -1,4 +1,4 @@
-// All SQL of users, keys, what keys used, and the audit.
+// All SQL of users, keys, their usage and the audit log.
 import type { Store } from "../../store/open.ts";
 
 export interface KeyRow {
@@ -64,7 +64,7 @@ const keyRows = (store: Store) => ({
      VALUES(:id, :user_id, :name, :prefix, :sha256, :scopes_json, :created_at, :expires_at, :requests_per_minute,
      :tokens_per_minute, :tokens_per_day)`,
   ),
-  /** Finds a live key by its digest, or by the one before its last rotation while that is still valid. */
+  /** Finds a live key by its digest, or by the digest from before its last rotation while that is still valid. */
   keyByDigest: store.prepare<{ digest: string; now: string }, Omit<KeyRow, "last_used_at">>(
     `SELECT api_key.*, user.name AS user_name FROM api_key JOIN user ON user.id = user_id
      WHERE (sha256 = :digest OR (previous_sha256 = :digest AND previous_until > :now)) AND ${live}`,
@@ -95,7 +95,7 @@ const userRows = (store: Store) => ({
 });
 
 const usageRows = (store: Store) => ({
-  /** Tokens charged since then, plus the prompts of requests under way. */
+  /** Tokens charged since the given time, plus the prompt tokens of requests under way. */
   tokensSince: store.prepare<{ keyId: string; since: string }, { tokens: number }>(
     `SELECT (SELECT coalesce(sum(prompt_tokens + completion_tokens), 0) FROM usage
        WHERE key_id = :keyId AND ended_at >= :since)

@@ -1,6 +1,6 @@
-// An agent's answer is a chat completion of its model, with the agent's system prompt first and its temperature unless
-// the request sets another. Tokens are counted as for any chat; only what belongs to the agent is recorded here:
-// duration and confidence.
+// An agent's answer is a chat completion of its model. The agent's system prompt comes first, and its temperature
+// applies unless the request sets another. Tokens are counted as for any chat. Only the answer's duration and
+// confidence are reported here, for the agent's own statistics.
 import { Failure } from "../../base/errors.ts";
 import type { Clock } from "../../base/time.ts";
 import type { agents } from "../../contract/agents.ts";
@@ -26,7 +26,7 @@ export type Passed = Pick<Input<Chat>, "headers" | "requestId" | "signal" | "set
 
 export interface Answered {
   seconds: number;
-  /** Null for a base model. */
+  /** Null if the answer has no confidence, as from a base model. */
   confidence: number | null;
 }
 
@@ -38,13 +38,13 @@ export interface AnswersParts {
 }
 
 export interface Answers {
-  /** The answer to a conversation, not streamed. */
+  /** Answers a conversation, without streaming. */
   reply(agent: AgentRow, messages: Message[], passed: Passed, caller: Caller): Promise<Reply<Chat>>;
-  /** The answer, streamed or not as the body requests. */
+  /** Answers a conversation. The answer is streamed if the body requests a stream. */
   complete(agent: AgentRow, body: AskedBody, passed: Passed, caller: Caller): Promise<Reply<Chat> | EventStream>;
 }
 
-/** Fills in the defaults of a chat body. */
+/** Validates a chat body and fills in its defaults. */
 const check = compile(chatBody);
 
 export function createAnswers({ chat, clock, ended }: AnswersParts): Answers {
@@ -78,8 +78,8 @@ export function createAnswers({ chat, clock, ended }: AnswersParts): Answers {
 }
 
 /**
- * Puts the agent's system prompt before the messages, merged with their system message: chat templates support only
- * one, and it comes first.
+ * Puts the agent's system prompt before the messages. If the first message is a system message, the two are merged,
+ * because chat templates support only one system message, at the start.
  */
 function asAgent({ system_prompt }: AgentRow, messages: readonly Message[]): Message[] {
   if (system_prompt === "") return [...messages];
@@ -93,8 +93,8 @@ function asAgent({ system_prompt }: AgentRow, messages: readonly Message[]): Mes
 }
 
 /**
- * Passes the stream on and reports its end with the confidence, which is in one of the last chunks. A stream that
- * breaks off is not reported.
+ * Passes the stream on. When it ends, reports the confidence, which is in one of the last chunks. A stream that breaks
+ * off is not reported.
  */
 async function* followed(
   stream: EventStream,

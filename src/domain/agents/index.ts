@@ -12,13 +12,13 @@ import { type AgentRow, prepareAgents } from "./store.ts";
 export interface AgentsParts {
   store: Store;
   clock: Clock;
-  /** The owner's aligned model, or a base model; null if there is none of that name. */
+  /** Finds one of the owner's aligned models or a base model by id or name; null if there is none. */
   describeModel: (
     ownerId: string,
     name: string,
   ) => { modelId: string; name: string; kind: string; isServing: boolean } | null;
   chat: AnswersParts["chat"];
-  /** Called after feedback on an answer was stored. */
+  /** Called after feedback on an answer has been stored. */
   onFeedback: (ownerId: string, requestId: string) => void;
   /** The appliance's address as clients see it. */
   baseUrl: () => string;
@@ -27,14 +27,14 @@ export interface AgentsParts {
 type AgentInfo = Reply<(typeof agents)["agents.get"]>["data"];
 type Run = (typeof agents)["agents.run"];
 
-/** How many turns of a conversation precede the question in the prompt; older ones are dropped. */
+/** Maximum number of earlier turns in the prompt; older turns are left out. */
 const maxTurns = 200;
 
 export function createAgents(parts: AgentsParts): { handlers: Handlers<typeof agents> } {
   const { store, clock } = parts;
   const sql = prepareAgents(store);
   const forgetReplies = prepareForgetting(store);
-  /** The last run under way of each conversation. The next one waits for it, so that no turn is lost. */
+  /** The last run under way of each conversation. The next run waits for it, so that no turn is lost. */
   const talking = new Map<string, Promise<unknown>>();
   const answers = createAnswers({
     chat: parts.chat,
@@ -49,7 +49,7 @@ export function createAgents(parts: AgentsParts): { handlers: Handlers<typeof ag
     return row;
   };
 
-  /** Throws not_found, wrong_kind. */
+  /** Finds a model that generates answers. Throws not_found, wrong_kind. */
   function answering(caller: Caller, name: string): { modelId: string; name: string } {
     const model = parts.describeModel(caller.userId, name);
     if (!model) throw new Failure("not_found", "Model not found");
@@ -116,7 +116,7 @@ export function createAgents(parts: AgentsParts): { handlers: Handlers<typeof ag
     };
   }
 
-  /** Runs the work after all earlier work of the same conversation. */
+  /** Runs the work once all earlier work of the same conversation has settled. */
   function inTurn<T>(conversation: string, work: () => Promise<T>): Promise<T> {
     const turn = (talking.get(conversation) ?? Promise.resolve()).then(work, work);
     const settled = turn

@@ -1,4 +1,4 @@
-// One attempt at an alignment: its request is written, its teacher asked, its run followed, and what the run reports is stored.
+// Carries out one attempt at an alignment: writes the request, asks the teacher, follows the run, and stores what the run reports.
 import { join } from "node:path";
 import type { Log } from "../../base/log.ts";
 import type { Clock } from "../../base/time.ts";
@@ -34,14 +34,14 @@ export interface AttemptParts {
   versions: () => Promise<RunRequest["versions"]>;
   /** A chat model's answer to one message, at temperature 0. */
   say: (ownerId: string, by: Teacher, content: string, signal: AbortSignal) => Promise<string>;
-  /** The answer, to an auto-align's run, of a model that its reward names. */
+  /** Asks a model that an auto-align's reward names, for its run. Returns the judge's text, or the preference model's logits. */
   askRewardModel: (
     ownerId: string,
     named: KeptRewardModels,
     question: ModelQuestion,
     signal: AbortSignal,
   ) => Promise<string | readonly number[]>;
-  /** Questions of all splits. */
+  /** The benchmark's questions, of all splits. */
   questionsOf: (benchmarkId: string) => AskedQuestion[];
 }
 
@@ -49,16 +49,16 @@ export interface Attempt {
   claim: Claim;
   row: AlignmentRow;
   folder: string;
-  /** Whether this attempt wrote a checkpoint, so that a retry after a crash starts further on. */
+  /** Whether this attempt wrote a checkpoint, from which a retry after a crash can continue. */
   saved: boolean;
   progress: RunProgress;
-  /** What an auto-align's run was told with this claim; null for a plain alignment. */
+  /** The auto-align's values in this claim's request; null for a plain alignment. */
   autoAlign: AutoAlignClaim | null;
   /** Decisions of the auto-align that are not written yet. */
   cards: unknown[];
-  /** Aborted when a look is to end before its scores are known. */
+  /** Aborted to end a look before its scores are known. */
   looking: AbortController;
-  /** Releases the memory of a run that has ended. */
+  /** Releases the run's memory before the attempt is over, once the run has ended. */
   giveBack: () => void;
   /** Progress and time from which the remaining time is extrapolated. */
   began: { overall: number; ms: number };
@@ -120,7 +120,7 @@ export async function consultTeacher(
   const { folder, row } = attempt;
   const request = await readRequest(folder);
   const { documents } = await readSnapshot(folder, request);
-  // In a thread of its own: large documents take seconds, and this one serves all requests.
+  // Large documents take seconds, so they are split into passages in a separate thread; this one serves all requests.
   const thread = openStudyThread(signal);
   const passages = await thread
     .passages({ documents, organisation: request.organisation ?? null })
@@ -147,13 +147,13 @@ export async function consultTeacher(
 }
 
 /**
- * Follows the run to its result. The proof against leakage starts once the rows are prepared; a leak ends the run
- * early.
+ * Follows the run to its result. The proof against leakage starts once the rows are prepared. A leak stops the run
+ * early. Throws benchmark_leak, and what the executor throws.
  */
 export async function follow(parts: AttemptParts, attempt: Attempt, onEnd: () => void): Promise<RunResult> {
   const { executor, log } = parts;
   const { folder, row } = attempt;
-  // The run would not learn of a stop that was requested after request.json was written.
+  // If a stop was requested after request.json was written, the run would not learn of it, so the run is not started.
   if (attempt.autoAlign !== null && parts.autoAligns.claimOf(row.id).stopping !== attempt.autoAlign.stopping)
     return stoppedBefore(attempt.claim);
   const questions = row.benchmark_id === null ? [] : parts.questionsOf(row.benchmark_id);
@@ -176,7 +176,7 @@ export async function follow(parts: AttemptParts, attempt: Attempt, onEnd: () =>
         proof = prove();
         proof.catch(() => executor.stop(folder).catch((error) => log("warn", "run.not_stopped", { error })));
       }
-      // Events arrive in bursts: one transaction for each burst.
+      // Events arrive in bursts, so each burst is saved in one transaction.
       if (!unsaved)
         setImmediate(() => {
           unsaved = false;
@@ -192,7 +192,7 @@ export async function follow(parts: AttemptParts, attempt: Attempt, onEnd: () =>
   return result;
 }
 
-/** Traces each phase of a run once the next one begins; null: the run has ended. */
+/** Returns a function that is called with the run's phase after each event, or null at the end, and traces each finished phase. */
 function phaseSpans(span: ReturnType<Traces["current"]>, phase: string): (next: string | null) => void {
   let beganMs = performance.now();
   let current = phase;
@@ -204,7 +204,7 @@ function phaseSpans(span: ReturnType<Traces["current"]>, phase: string): (next: 
   };
 }
 
-/** The result of a run that was stopped before its process started. */
+/** The result for a run that was stopped before its process started. */
 const stoppedBefore = ({ fence }: Claim): RunResult => ({
   format: 1,
   fence,
@@ -216,8 +216,8 @@ const stoppedBefore = ({ fence }: Claim): RunResult => ({
 });
 
 /**
- * As save, but only logs an error: the disk may be full for a while, and the next event, or the end of the run, writes
- * it again.
+ * Saves the attempt's progress, but only logs an error, because the disk may be full for a while. The next event or the
+ * end of the run saves it again.
  */
 export function trySave(parts: AttemptParts, attempt: Attempt): void {
   try {

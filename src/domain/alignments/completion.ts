@@ -1,4 +1,4 @@
-// Takes in the result of a run: what it left becomes a model, and the alignment is completed.
+// Completes an alignment: the files that its run left become a model.
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Failure } from "../../base/errors.ts";
@@ -19,20 +19,20 @@ export interface CompletionParts {
   clock: Clock;
   /** Copies an adapter to its permanent place. Storing the same file again gives the same path. */
   storeAdapter: (file: string) => Promise<StoredFile>;
-  /** As storeAdapter, for the texts in which the sources of the model's answers are looked up. */
+  /** Like storeAdapter, for the texts in which the sources of the model's answers are looked up. */
   storeSources: (file: string) => Promise<StoredFile>;
-  /** Returns the model's id. Called within the transaction that completes the alignment. */
+  /** Registers the model and returns its id. Called within the transaction that completes the alignment. */
   registerModel: (model: {
     ownerId: string;
     alignmentId: string;
     baseModelId: string;
     name: string;
     adapter: StoredFile;
-    /** Null if the run made none. */
+    /** Null if the run wrote none. */
     sources: StoredFile | null;
     calibration: Calibration;
   }) => string;
-  /** Keeps the model's guard results beside its base's. Called in the same transaction. */
+  /** Stores the guard results of the model and of its base. Called in the same transaction. */
   keepGuards: (modelId: string, guards: readonly KeptGuard[]) => void;
   /** Called in the same transaction. */
   enqueueEvaluation: (evaluation: {
@@ -45,8 +45,8 @@ export interface CompletionParts {
 }
 
 /**
- * Stores the model and completes the alignment (invariant 1 of job.ts). Safe to repeat. `move` moves the job and runs the given
- * function in the same transaction.
+ * Stores the model and completes the alignment (invariant 1 of job.ts). Can be repeated safely after a failure. `move` moves the job
+ * and runs the given function in the same transaction. Throws run_crashed if the run's files are incomplete or have changed.
  */
 export async function complete(
   parts: CompletionParts,

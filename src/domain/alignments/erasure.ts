@@ -1,5 +1,5 @@
-// What is left of a deleted alignment, and when it goes: its row stays while its run is ending or its model exists, with only what
-// the model was made of; its folder stays until its run has ended.
+// Erases deleted alignments. The row stays while the run is ending. While the model exists, the row stays too, but holds only what the
+// model was made of. The folder stays until the run has ended.
 
 import { isTerminal } from "../../jobs/states.ts";
 import type { Store } from "../../store/open.ts";
@@ -9,21 +9,19 @@ import type { AlignmentRow, AlignmentsSql } from "./store.ts";
 
 export interface Erasure {
   /**
-   * Erases an alignment that has ended, in the caller's transaction: all of it or, if it has a model, all but what that was made
-   * of.
+   * Erases the row of an alignment that has ended, in the caller's transaction. If the alignment has a model, the row stays, with
+   * only what the model was made of.
    */
   erase(id: string, hasModel: boolean): void;
-  /**
-   * Called when the alignment's model is deleted, in the caller's transaction: removes what a deleted alignment had kept for it.
-   */
+  /** Called when an alignment's model is deleted, in the caller's transaction. If the alignment was deleted before, removes its row. */
   loseModel(alignmentId: string): void;
-  /** Detaches a benchmark that is being deleted, in the caller's transaction: its alignments keep only its id. */
+  /** Detaches a benchmark that is being deleted from its alignments, in the caller's transaction. They keep only its id. */
   loseBenchmark(benchmarkId: string): void;
-  /** Called when a run has ended: removes what is left if the alignment was deleted meanwhile. */
+  /** Called when a run has ended. If its alignment was deleted meanwhile, removes what is left of it. */
   runEnded(alignmentId: string): Promise<void>;
   /**
-   * Removes run folders without an alignment, left by a crash between folder and row, or by a deletion between row and folder;
-   * not those that are being made.
+   * Completes deletions that a crash interrupted, and removes run folders without an alignment. A crash leaves such a folder between
+   * making the folder and its row, or between deleting the row and its folder. Spares folders that are being made.
    */
   tidy(isMaking: (alignmentId: string) => boolean): Promise<void>;
 }
@@ -64,6 +62,6 @@ export function createErasure(parts: {
   };
 }
 
-/** Whether the run folder is kept: for a deleted alignment, until its run has ended. */
+/** Whether the run folder is kept. That of a deleted alignment is kept until its run has ended. */
 const isKept = (row: AlignmentRow | undefined): boolean =>
   row !== undefined && (row.deleted_at === null || !isTerminal(row.state));

@@ -1,5 +1,5 @@
-// Estimates what an alignment would take before it starts: rows from the plain forms of its documents, time from what
-// the trainer's arithmetic allows on this machine. Figures are ranges; none is a promise.
+// Estimates what an alignment would take before it starts. Rows are estimated from the plain rows of its documents, and
+// time from the speed that the trainer states for this machine. The figures are ranges, not promises.
 import type { Recipe } from "../../contract/recipe.ts";
 import type { Trainer, TrainingEstimate } from "../../engine/train/trainer.ts";
 import { shapeOf } from "../../run/folder/adapter-shape.ts";
@@ -12,15 +12,15 @@ export interface Range {
 }
 
 /**
- * Share of the plain rows that remains: rows with two answers, or that match a benchmark question, are dropped, and a
- * writer's rows replace some.
+ * Training rows as a share of the plain rows. Rows with two answers and rows that match a benchmark question are
+ * dropped, and a writer's rows replace some others.
  */
 const keptShare: Range = { low: 0.85, likely: 0.97, high: 1.1 };
-/** Characters per token, for languages that the tokenizer was made for and those that it was not. */
+/** Characters per token: most for the languages that the tokenizer was made for, fewest for others. */
 const charactersPerToken: Range = { low: 4.2, likely: 3.6, high: 2 };
-/** Measured share of the speed that the device's matrix products allow; the rest goes to everything else. */
+/** Measured speed as a share of the speed that matrix products alone would allow on the device. */
 const reached: Range = { low: 0.9, likely: 0.6, high: 0.4 };
-/** Guards, checks, repair and packaging, as a share of the training. */
+/** Time of guards, checks, repair and packaging, as a share of the training time. */
 const besides: Range = { low: 0.2, likely: 0.45, high: 0.9 };
 
 /** Memory of a run with passes of this many tokens. */
@@ -32,10 +32,7 @@ export interface Need {
 }
 
 export interface RunCost {
-  /**
-   * From the largest useful passes to the smallest that hold a row: a run that finds less memory free takes smaller
-   * ones.
-   */
+  /** From the largest useful passes to the smallest that hold a row. A run that finds less free memory takes smaller passes. */
   needs: Need[];
   /** Tokens a second that training may reach; null if the trainer cannot tell. */
   tokensPerSecond: number | null;
@@ -44,9 +41,9 @@ export interface RunCost {
 }
 
 /**
- * What training the base by the recipe takes on this machine, by the trainer's own figures for its device. Before and
- * after training the run evaluates the model, which takes `memory_bytes`, in the same memory pool as serving. `hasGpu`:
- * whether inference is known to run on a GPU.
+ * Returns what training the base by the recipe takes on this machine, by the trainer's own figures for its device, and
+ * closes the trainer. Before and after training, the run evaluates the model. That takes `memory_bytes`, on the GPU or
+ * in the machine's memory as for serving. `hasGpu` tells whether inference is known to run on a GPU.
  */
 export async function costOf(
   trainer: Trainer,
@@ -65,7 +62,7 @@ export async function costOf(
   try {
     const { rank, targets, dropout = 0, firstLayer = 0 } = shapeOf(recipe, base.layers);
     const { devices, noGpu } = await trainer.hello();
-    // The list also holds a GPU that the trainer cannot use.
+    // The list may also contain a GPU that the trainer cannot use.
     const device = devices.find(({ kind }) => kind === (noGpu === null ? "cuda" : "cpu"))!;
     const longestRow = recipe.rendering.max_seq_len;
     const estimated = (kind: "cpu" | "cuda", passTokens: number) =>
@@ -106,8 +103,9 @@ export async function costOf(
 }
 
 /**
- * Pass sizes in tokens: all rows of a step at once, then halved repeatedly, as the trainer does when memory is short. A
- * pass always holds the longest row, since a row is never cut.
+ * Returns the possible pass sizes in tokens, largest first. The first holds all rows of a step, up to `most`. Each
+ * further size is half the one before, as the trainer does when memory is short. A pass always holds the longest row,
+ * because a row is never cut.
  */
 function passSizes(most: number, longestRow: number, rows: number): number[] {
   const sizes = [Math.max(longestRow, Math.min(rows * longestRow, most))];
@@ -122,7 +120,7 @@ const range = (of: (end: (typeof ends)[number]) => number): Range => ({
   high: of("high"),
 });
 
-/** `minutes` is null if the device's speed is not known. */
+/** Estimates rows, tokens, memory in bytes and time. `minutes` is null if the device's speed is not known. */
 export function estimateOf(planned: Planned, recipe: Recipe, { needs, tokensPerSecond: limit }: RunCost) {
   const { training, dataset } = recipe;
   const replayed = 1 / (1 - dataset.replay_share);

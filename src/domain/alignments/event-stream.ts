@@ -1,5 +1,5 @@
-// events.jsonl as a stream to a client: events after the last one that it has seen, then new ones, until the alignment
-// ends.
+// Streams events.jsonl to a client: first the events after the last one that the client has seen, then new events until
+// the alignment ends.
 import { linesFrom } from "../../base/files.ts";
 import { sleep } from "../../base/time.ts";
 import type { StreamEvent } from "../../contract/endpoint.ts";
@@ -8,10 +8,7 @@ import { compile } from "../../contract/validate.ts";
 
 const check = compile(runEvent);
 
-/**
- * Interval at which the file is polled. Events may come from a run that this process does not follow closely, and a
- * read each second costs nothing.
- */
+/** The file is polled at this interval, because another process writes it. A read each second costs almost nothing. */
 export const lookMs = 1000;
 
 export interface EventSource {
@@ -27,7 +24,7 @@ export async function* streamEvents(
 ): AsyncGenerator<StreamEvent, void, void> {
   const place = { offset: 0, seen: afterSeq };
   while (!signal.aborted) {
-    // Asked before reading, so that whatever was written before the end is in what is read.
+    // Checked before reading, so that the last read includes everything that was written before the end.
     const isLast = source.isOver();
     for await (const { seq, text } of newEvents(source.path, place)) yield { id: String(seq), data: text };
     if (isLast) return;
@@ -36,8 +33,8 @@ export async function* streamEvents(
 }
 
 /**
- * Events added to the file after `place`, which is moved along. Reads only whole lines: a torn one is dropped by the
- * run that resumes.
+ * Yields the events after `place`, and moves `place` past them. Reads only whole lines. A run that resumes removes an
+ * incomplete last line.
  */
 export async function* newEvents(
   path: string,
@@ -52,7 +49,7 @@ export async function* newEvents(
   }
 }
 
-/** Null for a line that is not a valid event: a client must be able to rely on the contract. */
+/** Returns the event's number; null for an invalid event, because a client must be able to rely on the contract. */
 function seqOf(line: string): number | null {
   try {
     const checked = check(JSON.parse(line));

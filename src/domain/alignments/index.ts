@@ -1,10 +1,10 @@
-// Alignments: they turn an organisation's documents into a model of its own.
+// Alignments turn an organisation's documents into a model of its own.
 //
 //   PROCESSING (queued ──► preparing ──► training ◄──► checking ──► packaging) ──► COMPLETED
 //        │ stop                                       └──failure──► FAILED
 //        └──► STOPPING ──► STOPPED
-//   deleted while queued or preparing: its run is stopped; deleted after it has ended: its files and its row are removed, but
-//   while its model exists the row stays, with only what the model was made of
+//   Deleting an alignment that is queued or preparing stops its run. Deleting one that has ended removes its files and its row, but
+//   while its model exists the row stays, with only what the model was made of.
 //
 // Invariants:
 //   1. The public status is a view of the job's state, so the two cannot disagree.
@@ -68,24 +68,24 @@ export interface AlignmentsParts extends Lookups {
   runs: string;
   /** Tells the runner that there is work. */
   wake: () => void;
-  /** Each document once, with the sha256 of its original file. Throws not_found unless all of them are the owner's. */
+  /** Returns each document once, with the sha256 of its original file. Throws not_found unless all of them are the owner's. */
   snapshotDocuments: (
     ownerId: string,
     ids: readonly string[],
   ) => Promise<{ document: SnapshotDocument; sha256: string }[]>;
   /** Throws a validation failure if an auto-align's target uses a reward that cannot score every item. */
   checkMetric: (config: AutoAlignRequest["config"], items: readonly BenchmarkItem[]) => Promise<void>;
-  /** Id and kind of a model of this appliance; null if the owner has none of that name. */
+  /** Finds a model of this appliance by id or name; null if the owner has none of that name. */
   describeModel: (ownerId: string, model: string) => { modelId: string; kind: string } | null;
-  /** Memory and speed of a run over this base. */
+  /** Estimates the memory and speed of a run that trains this base by this recipe. */
   costOf: (baseModelId: string, recipe: Recipe) => Promise<RunCost>;
   /** What a queued alignment waits for besides its turn; null if nothing. */
   waitingFor: (alignmentId: string) => string | null;
-  /** Asks the run to stop; resolves once it has acknowledged. */
+  /** Asks the run to stop. Resolves once the run has acknowledged. */
   stopRun: (alignmentId: string) => Promise<void>;
-  /** Ends an attempt that is being prepared, before its run or in it; resolves once it is certain to end as stopped. */
+  /** Cancels an attempt that is being prepared, before or after its run has started. Resolves once it is certain to stop. */
   cancelRun: (alignmentId: string) => Promise<void>;
-  /** Ends what an auto-align is doing now. Throws stop_rejected, stop_unreachable. */
+  /** Ends an auto-align's current run or look. Throws stop_rejected, stop_unreachable. */
   interruptRun: (autoAlignId: string) => Promise<void>;
   /** Writes an entry of the audit log, in the caller's transaction. */
   audit: (act: string, subject: string, detail: Record<string, unknown>, by: Caller) => void;
@@ -94,16 +94,13 @@ export interface AlignmentsParts extends Lookups {
 export interface Alignments {
   handlers: Handlers<typeof alignments>;
   /**
-   * Starts an auto-align as the endpoint does, with documents to learn from besides the project's. Throws what the
-   * endpoint throws.
+   * Starts an auto-align as the endpoint does. It may learn from further documents besides the project's. Throws what
+   * the endpoint throws.
    */
   beginAutoAlign: AutoAligns["begin"];
-  /** Called at start, after the queue has recovered: updates auto-aligns whose job that recovery ended. */
+  /** Called at start, after the queue has recovered. Updates auto-aligns whose job ended in that recovery. */
   recover(): void;
-  /**
-   * Removes run folders without an alignment, left by a crash between folder and row, or by a deletion between row and
-   * folder.
-   */
+  /** Completes deletions that a crash interrupted, and removes run folders without an alignment. */
   tidy(): Promise<void>;
 }
 
@@ -155,8 +152,8 @@ export function createAlignments(parts: AlignmentsParts): Alignments {
   }
 
   /**
-   * Returns the alignment under way with the same configuration, if any: looked for before the folder is made, and
-   * again in the transaction.
+   * Creates an alignment. If one with the same configuration is under way, returns that one instead. Looks for it before
+   * the folder is made, and again in the transaction.
    */
   async function create({ body, keepReply }: Input<Create>, caller: Caller): Promise<Created> {
     const ownerId = caller.userId;
@@ -200,7 +197,7 @@ export function createAlignments(parts: AlignmentsParts): Alignments {
       const other = store.transaction(() => {
         const one = known();
         if (one !== undefined) return one;
-        // It may have been deleted while the folder was made.
+        // The benchmark may have been deleted while the folder was made.
         benchmarkOf(parts, caller, body);
         insert(id, { body, ownerId, base, documents, teacher });
         keepReply(reply, [id]);
@@ -255,7 +252,7 @@ export function createAlignments(parts: AlignmentsParts): Alignments {
       autoAligns.refuseLive(row.id);
       const { state, model_id } = sql.byId.get(row.id)!;
       if (state === "running") throw new Failure("under_way", `The alignment is in the phase ${row.phase}`);
-      // Queued: no process is running that would have to be asked.
+      // A queued alignment has no process to stop, so its job is simply stopped.
       if (state === "queued") queue.requestStop(row.id, "align");
       const own = sql.ofAutoAligns.all(row.id);
       for (const { id } of [row, ...own]) sql.hide.run({ id, at: clock.now() });

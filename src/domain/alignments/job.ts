@@ -1,17 +1,17 @@
-// The worker behind an alignment: a claim becomes a run over the alignment's folder, and the run's result becomes a model.
+// The worker that carries out alignments. Each claim becomes a run over the alignment's folder, and the run's result becomes a model.
 //
 //   queued ──► memory is reserved, or it waits with a reason: reservations.ts
 //   claimed ──► request.json ──► executor.start ··· events ··· ──► result: attempt.ts
 //      result completed ──► leakage proved absent ──► adapter stored ──► one transaction: COMPLETED, model, evaluation:
 //                                                                                       completion.ts
 //      result failed    ──► FAILED            result stopped ──► STOPPED
-//      crashed ──► queued again if this attempt wrote a checkpoint; else FAILED (STOPPED where a stop was requested)
+//      crashed ──► queued again if this attempt wrote a checkpoint and attempts are left; else FAILED (STOPPED if a stop was requested)
 //      deleted meanwhile ──► STOPPED, whatever the result was
 //      an auto-align's run ──► see auto/work.ts
 //
 // Invariants:
 //   1. A model is registered if and only if the alignment is COMPLETED.
-//   2. Whatever the run wrote is checked before it is used: hashes by the executor, fence and leakage here.
+//   2. Everything that the run wrote is checked before it is used. The executor checks hashes; this worker checks fence and leakage.
 //   3. Nothing is written for a claim that was lost.
 //   4. Public progress never falls.
 import { join } from "node:path";
@@ -29,26 +29,26 @@ import { createReservations, type ReservationParts } from "./reservations.ts";
 import type { AlignmentRow } from "./store.ts";
 
 export interface AlignParts extends LookParts, ReservationParts, AttemptParts, CompletionParts {
-  /** Called when an attempt is over: what is left of an alignment that was deleted meanwhile can be removed. */
+  /** Called when an attempt is over, so that what is left of an alignment that was deleted meanwhile can be removed. */
   ended: (alignmentId: string) => Promise<void>;
 }
 
 export interface AlignWorker extends Worker {
-  /** What the alignment waits for; null if it only waits for its turn, or is not the oldest queued one. */
+  /** What the alignment waits for; null if it waits only for its turn, or is not the oldest queued one. */
   waitingFor(alignmentId: string): string | null;
   /**
-   * Asks the run to stop. Throws not_started, stop_rejected, stop_unreachable, or already_terminal if it was already
-   * asked or has ended.
+   * Asks the run to stop. Throws not_started, stop_rejected, stop_unreachable, or already_terminal if the run was asked
+   * before or has ended.
    */
   stop(alignmentId: string): Promise<void>;
   /**
-   * Ends an attempt that is being prepared, in its run or before that has started. Resolves once it is certain to end;
-   * the job's state is then stopping or terminal. Throws what stop throws, except not_started.
+   * Cancels an attempt that is being prepared, before or after its run has started. Resolves once the attempt is certain
+   * to end; the job's state is then stopping or terminal. Throws what stop throws, except not_started.
    */
   cancel(alignmentId: string): Promise<void>;
   /**
-   * Ends what an auto-align is doing now (its run, at the next step, or a look) but not its job. Resolves once that is
-   * certain to end, also if nothing is running. Throws stop_rejected, stop_unreachable.
+   * Ends an auto-align's current run (at the next step) or look, but not its job. Resolves once that is certain to end,
+   * or at once if nothing is running. Throws stop_rejected, stop_unreachable.
    */
   interrupt(autoAlignId: string): Promise<void>;
 }
@@ -56,11 +56,11 @@ export interface AlignWorker extends Worker {
 export function createAlignWorker(parts: AlignParts): AlignWorker {
   const { sql, queue, executor } = parts;
   const folderOf = (alignmentId: string): string => join(parts.runs, alignmentId);
-  /** Runs that were asked to stop, whether or not they answered. */
+  /** Alignments whose run was asked to stop, whether or not it has answered. A refusal removes the alignment again. */
   const asked = new Set<string>();
-  /** Abort controllers of attempts, by alignment; they end an attempt before its run has started. */
+  /** Abort controllers by alignment. They end an attempt before its run has started. */
   const cancelling = new Map<string, AbortController>();
-  /** Runs that have ended and whose result is being processed. */
+  /** Alignments whose run has ended and whose result is being processed. */
   const ended = new Set<string>();
   /** Abort controllers of looks, by auto-align. */
   const looks = new Map<string, AbortController>();
@@ -118,7 +118,7 @@ export function createAlignWorker(parts: AlignParts): AlignWorker {
     try {
       await executor.stop(folder);
     } catch (error) {
-      // A run that refuses goes on as before. One that does not answer is ended before long, and counts as stopped.
+      // A run that refuses the stop continues. If a run does not answer and then crashes, it counts as stopped.
       if (error instanceof Failure && error.code === "stop_rejected") asked.delete(alignmentId);
       throw error;
     }
@@ -150,7 +150,7 @@ export function createAlignWorker(parts: AlignParts): AlignWorker {
 
 const isDeleted = ({ sql }: AlignParts, alignmentId: string): boolean => sql.byId.get(alignmentId)?.deleted_at != null;
 
-/** Moves the job to the state that matches the run's end. If it throws, the job fails. */
+/** Performs the run and moves the job to the state that matches how the run ended. If this throws, the job fails. */
 async function conclude(
   parts: AlignParts,
   attempt: Attempt,
@@ -170,13 +170,13 @@ async function conclude(
   } catch (error) {
     if (signal.aborted || !(error instanceof Failure) || error.code !== "run_crashed") throw error;
     if (isStopping()) return stopped();
-    // The last events may hold a decision.
+    // The last events may hold a decision that is not saved yet.
     trySave(parts, attempt);
     const before = attempt.autoAlign && parts.autoAligns.placeOf(row.id);
     if (before === "unplanned" && parts.autoAligns.claimOf(row.id).stopping) return parts.autoAligns.stopped(claim);
-    // An auto-align's decisions and checkpoints are in its folder.
+    // After its first decision, an auto-align can continue from the decisions and checkpoints in its folder.
     const isWorthIt = attempt.saved || before === "decided";
-    // A decision may have reset the count of attempts since the claim.
+    // Since the claim, a decision may have reset the count of attempts.
     const { attempt: made, maxAttempts } = queue.of(row.id, "align")!;
     if (!isWorthIt || made >= maxAttempts) throw error;
     queue.move(claim, "queued", { detail: error.message });
@@ -194,7 +194,7 @@ async function conclude(
   else queue.move(claim, "failed", failureOf(result));
 }
 
-/** As conclude, for an auto-align, which may go on after its process has ended. */
+/** Moves the job and status of an auto-align, which may continue after its process has ended. */
 async function concludeAutoAlign(
   parts: AlignParts,
   attempt: Attempt,

@@ -1,4 +1,4 @@
-// The guard results of a report, in the form in which they are kept with the model.
+// Converts the guard results of a report into the form that is stored with the model.
 
 import type { Recipe } from "../../contract/recipe.ts";
 import type { GuardResults } from "../../contract/run-folder.ts";
@@ -14,7 +14,7 @@ export interface KeptGuard {
   items: { item: string; text: string; base: number; aligned: number }[];
 }
 
-/** Guards that gate the run; none if its preset watches no guard. */
+/** Returns the results of the guards that gate the run; empty if its preset watches no guard. */
 export function guardsOf({ guards, recipe }: { guards?: GuardResults | null; recipe?: Recipe }): KeptGuard[] {
   if (!guards || !recipe?.guards) return [];
   const { suites, drift } = guards;

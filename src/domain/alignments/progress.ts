@@ -1,4 +1,4 @@
-// The progress that users see, computed from a run's events. Pure functions.
+// Computes the progress that users see from a run's events. All functions are pure.
 import type { RunEvent } from "../../contract/run-folder.ts";
 
 export interface RunProgress {
@@ -28,8 +28,9 @@ export interface ProgressNote {
 }
 
 /**
- * The part of the whole, in percent, that each phase covers: rounded from what the phases took of small runs. Checks
- * run between two steps and have no part of their own. The last percent is for the appliance to store the result.
+ * The range of the overall progress, in percent, that each phase covers, rounded from the phases' shares of small runs.
+ * Checks run between two steps and have no range of their own. The last percent is for the appliance to store the
+ * result.
  */
 const stretches: Partial<Record<string, [from: number, to: number]>> = {
   preparing: [0, 10],
@@ -69,8 +70,8 @@ function overallOf(phase: string, detail: ProgressDetail | null): number {
 }
 
 /**
- * Metrics of an event. Those of a check get the prefix dev_, so that they are not mistaken for figures of the training
- * rows.
+ * Returns the numeric metrics of an event. Metrics of a check get the prefix dev_, so that they are not mistaken for
+ * figures of the training rows.
  */
 function metricsOf(event: RunEvent): Record<string, number | null> {
   if (event.kind !== "step" && event.kind !== "check") return {};
@@ -81,15 +82,15 @@ function metricsOf(event: RunEvent): Record<string, number | null> {
   return Object.fromEntries(numbers.map(([name, value]) => [`${prefix}${name}`, value]));
 }
 
-/** When a run will end, and when that was estimated, both by the monotonic clock. */
+/** The estimated end of a run, and the time of the estimate, both by the monotonic clock. */
 export interface Estimate {
   endMs: number;
   atMs: number;
 }
 
 /**
- * Time after which a new estimate has a weight of two thirds. Phases differ in pace, and the displayed time should not
- * swing with them.
+ * After this time since the last estimate, a new one has a weight of about two thirds (1 − 1/e). Phases differ in pace,
+ * and the displayed time should not swing with them.
  */
 const settleMs = 60_000;
 
@@ -102,7 +103,8 @@ export function settled(before: Estimate | null, leftMs: number, nowMs: number):
 }
 
 /**
- * Milliseconds left if the rest takes as long per point as the work since `from`; null while that is too early to say.
+ * Returns the milliseconds left, if each further percentage point takes as long as the points since `from`. Null while
+ * it is too early to tell.
  */
 export function remainingMs(
   from: { overall: number; ms: number },

@@ -1,4 +1,4 @@
-// Runs in a worker thread: looks for benchmark questions in a run's rows, which takes seconds on large runs.
+// Looks for benchmark questions in a run's rows. Runs in a worker thread, because large runs take seconds.
 
 import { readRowTexts } from "../../run/folder/rows.ts";
 import { findOverlap, type Overlap } from "../../study/leakage.ts";

@@ -1,11 +1,11 @@
-// The presets: one file each in config/recipes/, and the only place where their defaults live.
+// Reads the presets. Each is a file in config/recipes/, and their values are defined nowhere else.
 import { readdir, readFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { Failure } from "../../base/errors.ts";
 import { type Recipe, recipe } from "../../contract/recipe.ts";
 import { compile } from "../../contract/validate.ts";
 
-/** Recipes by name, which is the file's name without .json. Throws config_invalid naming the file and the field. */
+/** Reads the recipes by name, which is the file's name without .json. Throws config_invalid naming the file and the field. */
 export async function readRecipes(folder: string): Promise<Map<string, Recipe>> {
   const check = compile(recipe);
   const recipes = new Map<string, Recipe>();

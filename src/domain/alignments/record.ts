@@ -1,4 +1,4 @@
-// An alignment as its owner sees it.
+// Builds what the owner of an alignment sees of it.
 import type { alignments } from "../../contract/alignments.ts";
 import type { Reply } from "../../contract/endpoint.ts";
 import type { RunVerdict } from "../../contract/verdict.ts";
@@ -29,7 +29,7 @@ export const listStatusOf: Record<JobState, ListRow["status"]> = {
 
 const parse = <T>(text: string | null): T | null => (text === null ? null : (JSON.parse(text) as T));
 
-/** The report as the run wrote it, without the path of the base on this machine. */
+/** Parses the report that the run wrote, and leaves out the path of the base on this machine. */
 function toReport(text: string | null): Record<string, unknown> | null {
   const report = parse<Record<string, unknown> & { base?: Record<string, unknown> }>(text);
   if (!report?.base) return report;
@@ -69,7 +69,7 @@ export function toStatus(row: AlignmentRow): Status {
   };
 }
 
-/** Optional fields are left out until they have a value. */
+/** Builds an entry of the list of alignments. Optional fields are left out until they have a value. */
 export function toListRow(row: AlignmentRow, creator: string): ListRow {
   const documents = JSON.parse(row.document_ids_json) as string[];
   const { phase, progress_detail, estimated_completion, performance_metrics } = toStatus(row);

@@ -1,5 +1,5 @@
-// Memory for runs. Only the oldest queued alignment is looked at: the trainer estimates its cost, memory is reserved for it, if need
-// be with smaller passes, or it waits with a reason.
+// Reserves memory for runs. Only the oldest queued alignment is considered. The trainer estimates its cost; then memory is reserved
+// for it, with smaller passes if necessary, or it waits with a reason.
 import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { Failure } from "../../base/errors.ts";
@@ -29,17 +29,17 @@ export type Budget = RunRequest["budget"];
 /** Memory of the run's own process, in addition to that of its trainer or its inference. */
 const ownBytes = 512 << 20;
 
-/** A budget, and the bytes that it takes of each memory pool. */
+/** A budget, and the bytes that it takes from each memory pool. */
 interface Want {
   budget: Omit<Budget, "threads">;
   bytes: Bytes;
 }
 
-/** The possible budgets, from the largest passes to the smallest. */
+/** Returns the possible budgets, from the largest passes to the smallest. */
 function wantsOf({ needs, gpuBytes }: RunCost, total: Bytes): Want[] {
   return needs.map(({ passTokens, memoryBytes, gpuMemoryBytes }) => {
-    // On a GPU, machine memory is needed only if the GPU fails and the CPU takes over: it is capped at what the machine
-    // has, so that a shortage of it does not refuse the run.
+    // A run on the GPU needs machine memory only if the GPU fails and the CPU takes over. That memory is capped at what
+    // the machine has, so that a shortage of it does not refuse the run.
     const memory = gpuBytes === null ? memoryBytes : Math.min(memoryBytes, total.machine - ownBytes);
     return {
       budget: {
@@ -57,13 +57,13 @@ const earlierOf = (row: AlignmentRow): Budget | null =>
   row.budget_json === null ? null : (JSON.parse(row.budget_json) as Budget);
 
 /**
- * Whether the budget is that of the earlier attempt. A resumed run keeps its pass sizes and threads, because others
- * would change its losses in the last bits.
+ * Whether the budget is that of the earlier attempt, apart from threads. A resumed run keeps its pass sizes and threads,
+ * because other values would change its losses in the last bits.
  */
 const isBudget = (budget: Want["budget"], earlier: Budget | null): boolean =>
   earlier !== null && isDeepStrictEqual({ ...budget, threads: earlier.threads }, earlier);
 
-/** "900 MiB of the GPU's memory, and 300 MiB are free", for the pool that is too small. */
+/** Describes the pool that is too small, such as "900 MiB of the GPU's memory, but only 300 MiB are free". */
 function shortage(want: Bytes, have: Bytes): string {
   const pool = want.gpu > have.gpu ? "gpu" : "machine";
   const whose = pool === "gpu" ? "of the GPU's memory" : "of the machine's memory";
@@ -79,13 +79,13 @@ export interface ReservationParts {
   maxRuns: number;
   /** Number of threads that all runs share. */
   threads: number;
-  /** Memory and speed of a run over the base on this machine. */
+  /** Estimates the memory and speed of a run that trains the base by the recipe on this machine. */
   costOf: (base: BaseModel, recipe: Recipe) => Promise<RunCost>;
-  /** Memory that runs may use: when nothing else runs (`total`), and now (`free`). */
+  /** Memory that runs may use when nothing else is running (`total`), and now (`free`). */
   room: () => { total: Bytes; free: Bytes };
-  /** Reserves memory for a run until it is released; null while others hold it. */
+  /** Reserves memory for a run until the grant is released; null while that memory is in use. */
   grant: (want: { bytes: Bytes; threads: number }, alignmentId: string) => Grant | null;
-  /** Unloads a model that is only kept for the next request; false if there was none. */
+  /** Unloads a model that is loaded only in case of another request; false if there was none. */
   makeRoom: () => Promise<boolean>;
   baseOf: (baseModelId: string) => BaseModel;
   /** Tells the runner that there is work. */
@@ -94,24 +94,24 @@ export interface ReservationParts {
 
 export interface Reservations {
   /**
-   * Whether the oldest queued alignment can be claimed. One that can never fit, or whose cost is unknown, is let
-   * through, to fail with the reason.
+   * Whether the oldest queued alignment can be claimed. True also if it can never fit, or if estimating its cost failed,
+   * so that it is claimed and fails with the reason.
    */
   canStart(): boolean;
-  /** Returns what was reserved for a run that is claimed now. Throws the reason if nothing could be reserved. */
+  /** Returns the memory reserved for an alignment that has just been claimed. Throws the reason if none could be reserved. */
   take(row: AlignmentRow): { grant: Grant; budget: Budget };
-  /** What the alignment waits for; null if it only waits for its turn, or is not the oldest queued one. */
+  /** What the alignment waits for; null if it waits only for its turn, or is not the oldest queued one. */
   waitingFor(alignmentId: string): string | null;
 }
 
 export function createReservations(parts: ReservationParts): Reservations {
   const { sql, queue } = parts;
-  /** Made when canStart finds room for the next alignment, used when that is claimed. */
+  /** Made when canStart finds memory for the next alignment, and used when that alignment is claimed. */
   let reserved: { alignmentId: string; grant: Grant; budget: Budget } | null = null;
-  /** Costs of queued alignments: null while the trainer is being asked, an Error if it could not tell. */
+  /** Costs of queued alignments: null while the trainer is being asked, an Error if that failed. */
   const costs = new Map<string, RunCost | Error | null>();
   const waiting = new Map<string, string>();
-  /** Alignments for which no idle model was left to unload: they may take a smaller budget at the next check. */
+  /** Alignments for which no idle model was left to unload, so they may take a smaller budget at the next check. */
   const cleared = new Set<string>();
   let isClearing = false;
 
@@ -128,8 +128,9 @@ export function createReservations(parts: ReservationParts): Reservations {
   }
 
   /**
-   * The largest budget that there is room for, or null if the alignment has to wait. Idle models are unloaded before a
-   * smaller budget is taken. Throws out_of_memory if the smallest would not fit even with nothing else running.
+   * Returns the largest budget that fits into the free memory, or null if the alignment has to wait. Idle models are
+   * unloaded before a smaller budget is taken. Throws out_of_memory if the smallest would not fit even with nothing else
+   * running.
    */
   function choose(row: AlignmentRow, cost: RunCost): Want | null {
     const { total, free } = parts.room();
@@ -186,7 +187,7 @@ export function createReservations(parts: ReservationParts): Reservations {
   function canStart(): boolean {
     const next = sql.oldestQueued.get();
     if (next === undefined) {
-      // It may have been cancelled while it waited to be claimed.
+      // The alignment may have been cancelled while it waited to be claimed.
       reserved?.grant.release();
       reserved = null;
       for (const kept of [costs, waiting, cleared]) kept.clear();

@@ -1,4 +1,4 @@
-// The room of alignments put together: its endpoints, the worker behind them, and what both share.
+// Assembles the room of alignments: its endpoints, the worker behind them, and what both share.
 import { join } from "node:path";
 import { type Config, installation } from "../../base/config.ts";
 import { Failure } from "../../base/errors.ts";
@@ -69,7 +69,7 @@ export interface AlignmentsRoom extends Alignments, Pick<Erasure, "loseModel" | 
   presets: string[];
   /** Auto-aligns by status. */
   autoAlignCounts(): { status: AutoAlignStatus; count: number }[];
-  /** Folder in which the run that made a model left its adapter for PEFT. */
+  /** Folder of the PEFT adapter that the alignment's run wrote. */
   peftFolderOf(alignmentId: string): string;
   close(): Promise<void>;
 }

@@ -1,4 +1,4 @@
-// The run folder as serve prepares it: what a run may see, frozen at creation, and the request, which each claim writes anew.
+// Prepares run folders. A run folder holds what the run may see, frozen at creation, and the request, which each claim writes anew.
 //
 //   snapshot/documents/<n>.json, snapshot/dev.jsonl   what the run reads; never the sealed split
 //   snapshot/marks.json                               salted marks of all questions, used to drop training rows that match one
@@ -6,7 +6,7 @@
 //   request.json                                      the order, with this claim's fence, budget, encoder and versions
 //
 // A folder is made under a temporary name, synced and renamed before the row of its alignment is written. A crash between the
-// two leaves a folder that no row knows: `tidyRuns` removes it at the next start.
+// two leaves a folder without a row, which `tidyRuns` removes at the next start.
 import { existsSync } from "node:fs";
 import { mkdir, readdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
@@ -33,19 +33,19 @@ export interface OrderedWork {
   recipe: Recipe;
   base: { id: string; sha256: string; architecture: string };
   documents: readonly SnapshotDocument[];
-  /** Hashes of the uploaded files, in the same order; left out if there are none. */
+  /** Hashes of the uploaded files, in the order of `documents`; left out if there are none. */
   originals?: readonly string[];
   /** The dev split; null without a benchmark. */
   dev: {
     benchmarkId: string;
-    /** Hash of the benchmark as its record has it; left out if it has no record. */
+    /** Hash of the benchmark from its record; left out if it has no record. */
     sha256?: string;
     items: readonly SnapshotItem[];
-    /** Questions of all splits. The run gets only their marks. */
+    /** Questions of all splits. The run receives only their marks. */
     questions: readonly string[];
   } | null;
   organisation: string | null;
-  /** The model that writes questions before the run starts; null if only the base and the shipped writer do. */
+  /** The model that writes questions before the run starts; null if only the base or the built-in writer writes them. */
   teacher: NonNullable<RunRequest["teacher"]> | null;
   /** For an auto-align: what the teacher wrote for the project, so that it is not asked again. */
   teacherReplies?: Buffer;
@@ -61,7 +61,7 @@ type Order = Omit<RunRequest, "fence" | "budget" | "versions" | "base" | "encode
   auto_align?: OrderedAutoAlign;
 };
 
-/** Makes the run folder, which is durable once this resolves. */
+/** Makes the run folder, which is durable once this resolves. Throws disk_full. */
 export async function makeRunFolder(runs: string, work: OrderedWork): Promise<void> {
   const place = join(runs, work.alignmentId);
   const temporary = temporaryName(place);
@@ -118,7 +118,7 @@ async function writeDev(folder: string, dev: NonNullable<OrderedWork["dev"]>): P
   };
 }
 
-/** Writes request.json for this claim. */
+/** Writes request.json for this claim. Throws disk_full, run_folder_invalid. */
 export async function writeRequest(
   folder: string,
   claim: Pick<RunRequest, "fence" | "budget" | "versions" | "encoder"> & {
@@ -142,7 +142,7 @@ export async function writeRequest(
   });
 }
 
-/** The recipe of a run, also before it is claimed. */
+/** Reads the recipe of a run, even before the run is claimed. Throws run_folder_invalid. */
 export const readOrderedRecipe = async (folder: string): Promise<Recipe> => (await readOrder(folder)).recipe;
 
 async function readOrder(folder: string): Promise<Order> {
@@ -160,7 +160,7 @@ const teacherFile = "teacher.jsonl";
 /** The name that run/auto/reward-models.ts uses. */
 const rewardModelsFile = "reward-models.jsonl";
 
-/** What another run can be made from: this one's inputs, and what its teacher wrote. Throws snapshot_gone. */
+/** Reads what another run can be made from: this run's inputs and what its teacher wrote. Throws snapshot_gone. */
 export async function readWholeSnapshot(
   folder: string,
 ): Promise<Pick<OrderedWork, "documents" | "originals" | "organisation" | "recipe" | "teacher" | "teacherReplies">> {
@@ -193,11 +193,11 @@ async function readIfThere(path: string): Promise<Buffer | null> {
   });
 }
 
-/** Whether all of this number of documents are still in the snapshot. */
+/** Whether the snapshot still has all its documents, of which there were `documents`. */
 export const isSnapshotWhole = (folder: string, documents: number): boolean =>
   Array.from({ length: documents }, (_, index) => join(folder, documentFile(index))).every((path) => existsSync(path));
 
-/** Removes one document from a finished run's folder: its text, and every file that was made from the texts. */
+/** Removes one document from a finished run's folder: its text, and every file that was made from the documents. */
 export async function removeSnapshot(folder: string, documentId: string): Promise<void> {
   const { documents } = await readOrder(folder);
   const index = documents.findIndex(({ id }) => id === documentId);
@@ -209,7 +209,7 @@ export async function removeSnapshot(folder: string, documentId: string): Promis
 export const removeRunFolder = (runs: string, alignmentId: string): Promise<void> =>
   rm(join(runs, alignmentId), { recursive: true, force: true });
 
-/** Removes folders, finished or half made, that belong to no alignment; `isKnown` is asked just before each removal. */
+/** Removes folders, complete or not, that belong to no alignment. `isKnown` is called just before each removal. */
 export async function tidyRuns(runs: string, isKnown: (alignmentId: string) => boolean): Promise<void> {
   await mkdir(runs, { recursive: true, mode: 0o700 });
   for (const name of await readdir(runs)) {

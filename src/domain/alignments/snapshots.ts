@@ -1,4 +1,4 @@
-// The copies of documents that runs hold, as the owner of a document may have them removed.
+// Removes the copies of a document from run folders, on the request of its owner.
 import { join } from "node:path";
 import { Failure } from "../../base/errors.ts";
 import type { RunCatalog } from "../../catalog/runs.ts";

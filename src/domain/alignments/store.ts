@@ -1,5 +1,6 @@
 // All SQL of alignments. The public status is read from the latest job. A plain alignment has one job; an auto-align
-// has another after each pause. Rows of auto-aligns cannot be listed or looked up, but what they use counts as in use.
+// has another after each pause. The owner cannot list or look up the rows of auto-aligns, but what they use counts as
+// in use.
 import { alignmentWithJob, isThere } from "../../catalog/store.ts";
 import { isLive, type JobState } from "../../jobs/states.ts";
 import type { Store } from "../../store/open.ts";
@@ -12,7 +13,7 @@ export interface AlignmentRow {
   workflow_id: string;
   base_model_id: string;
   benchmark_id: string | null;
-  /** The benchmark that it had, if that was deleted since. */
+  /** Id of the alignment's benchmark, if that has been deleted since. */
   deleted_benchmark_id: string | null;
   document_ids_json: string;
   document_names_json: string;
@@ -33,7 +34,7 @@ export interface AlignmentRow {
   events_seen: number;
   created_at: string;
   started_at: string | null;
-  /** When its owner deleted it; the row stays while its run is ending or its model exists. */
+  /** When the owner deleted the alignment. The row stays while its run is ending or its model exists. */
   deleted_at: string | null;
   /** The project, if this is the row of an auto-align, which is never shown. */
   auto_align_of: string | null;
@@ -78,9 +79,9 @@ interface Progress {
 const alignment = `SELECT a.*, j.state, j.error_text, j.finished_at, m.id AS model_id, e.id AS evaluation_id FROM ${alignmentWithJob}
   LEFT JOIN aligned_model AS m ON m.alignment_id = a.id LEFT JOIN evaluation AS e ON e.alignment_id = a.id`;
 
-/** Visible to its owner. */
+/** Condition that the alignment is visible to its owner. */
 const isShown = `${isThere} AND a.auto_align_of IS NULL`;
-/** A worker that has lost its claim to the job writes nothing more. */
+/** Condition that the worker still holds its claim to the job; without it, the worker writes nothing more. */
 const isClaimed = "EXISTS(SELECT 1 FROM job WHERE id = :jobId AND fence = :fence AND state IN('running', 'stopping'))";
 
 export const prepareAlignments = (store: Store) => ({
@@ -113,7 +114,7 @@ export const prepareAlignments = (store: Store) => ({
   hide: store.prepare<{ id: string; at: string }>("UPDATE alignment SET deleted_at = :at WHERE id = :id"),
   /** Deleted alignments whose row is still there. */
   hidden: store.prepare<[], AlignmentRow>(`${alignment} WHERE a.deleted_at IS NOT NULL`),
-  /** Clears what its model does not need. */
+  /** Clears what the alignment's model does not need. */
   strip: store.prepare<[string]>(
     `UPDATE alignment SET name = '', description = NULL, document_names_json = '[]', teacher_json = NULL, reward_models_json = NULL,
      organisation = NULL, progress_json = NULL, report_json = NULL, budget_json = NULL WHERE id = ?`,

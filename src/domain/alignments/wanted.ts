@@ -1,5 +1,5 @@
-// What a request for an alignment names: base, recipe, benchmark, teacher. Each is looked up before anything is made, and the
-// failure says which one is wrong.
+// Looks up what a request for an alignment names: base, recipe, benchmark and teacher. Each is looked up before anything is made, and
+// the failure says which one is wrong.
 import { Failure, invalid } from "../../base/errors.ts";
 import type { Item } from "../../catalog/benchmarks.ts";
 import type { alignments } from "../../contract/alignments.ts";
@@ -18,7 +18,7 @@ export interface AlignableBase {
   reason: string | null;
 }
 
-/** What a run is told of a benchmark's item. */
+/** The fields of a benchmark's item that alignments use. */
 export type BenchmarkItem = Pick<Item, "sample_num" | "instruction" | "response" | "aliases" | "cluster" | "split">;
 
 export interface Lookups {
@@ -26,17 +26,17 @@ export interface Lookups {
   /** Finds a base by id or name; null if there is none. */
   findBase: (name: string) => AlignableBase | null;
   /**
-   * Finds a base by its name on a hub, and imports it if it is not here. Throws hub_unavailable and what an import
+   * Finds a base by its name on a hub, and imports it if it is not installed. Throws hub_unavailable, and what an import
    * throws.
    */
   hubBase: (name: string, caller: Caller) => Promise<AlignableBase>;
-  /** The owner's benchmark; null when there is none. */
+  /** The owner's benchmark; null if there is none. */
   findBenchmark: (ownerId: string, benchmarkId: string) => { id: string; sha256: string } | null;
   itemsOf: (benchmarkId: string) => BenchmarkItem[];
   /** The id of a model that answers chats. Throws not_found. */
   findModel: (ownerId: string, model: string) => string;
   hasUpstream: (name: string) => boolean;
-  /** For each item, the expected answers of other items, which its own answer must not name. */
+  /** Returns, for each item, the expected answers of other items that an answer to it must not name. */
   competitorsOf: (items: readonly BenchmarkItem[]) => string[][];
 }
 
@@ -60,13 +60,13 @@ export async function alignableBase(parts: Lookups, name: string, caller: Caller
   return base;
 }
 
-/** Compares documents by sha256, in any order. */
+/** Whether the row's documents have these sha256 hashes, in any order. */
 export function sameDocuments(row: AlignmentRow, sha256s: readonly string[]): boolean {
   const theirs = JSON.parse(row.document_sha256s_json) as string[];
   return JSON.stringify(theirs.toSorted()) === JSON.stringify(sha256s.toSorted());
 }
 
-/** The request's benchmark, or null if it names none. Throws not_found unless it is the caller's. */
+/** Returns the request's benchmark, or null if the request names none. Throws not_found unless it is the caller's. */
 export function benchmarkOf(
   { findBenchmark }: Lookups,
   { userId }: Caller,
@@ -79,8 +79,8 @@ export function benchmarkOf(
 }
 
 /**
- * The teacher that the request names, with the caller's key, or null. Throws not_found or a validation failure before
- * anything is made.
+ * Returns the teacher that the request names, with the id of the caller's key, or null if it names none. Throws
+ * not_found or a validation failure.
  */
 export function teacherOf(parts: Lookups, caller: Caller, body: CreateBody): Teacher | null {
   const { teacher_model: model, teacher_provider: provider = null } = body;
@@ -98,8 +98,8 @@ export function sameTeacher(kept: string | null, wanted: Teacher | null): boolea
 }
 
 /**
- * The dev split as the run folder gets it. Nothing of the sealed split, not even as a competing answer, may get into
- * the folder.
+ * Returns the dev split for the run folder, and the questions of all splits, of which the folder gets only marks.
+ * Otherwise nothing of the sealed split may get into the folder, not even as a competing answer.
  */
 export function devOf(parts: Lookups, { id: benchmarkId, sha256 }: { id: string; sha256: string }) {
   const all = parts.itemsOf(benchmarkId);

@@ -1,6 +1,6 @@
-// A backup as one file: a tar archive with the same content as a backup folder, made anew each time. While it is made
-// it is in a folder beside its final place, named like it with `.partial`; the next backup to the same place removes
-// leftovers.
+// A backup as one file: a tar archive with the same content as a backup folder, written anew each time. It is written in
+// the folder `<archive>.partial` beside its final place. The next backup to the same place removes what a killed backup
+// left there.
 import { type FileHandle, mkdir, open, rename, rm } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { contentPaths } from "../../base/config.ts";

@@ -2,11 +2,11 @@
 //
 //   1. a consistent snapshot of the database
 //   2. every file that its rows name, by hash; files that the backup already has are not read
-//   3. the run folders, file by file: stages verify themselves and events are only appended, so a run can resume from such a copy
+//   3. the run folders, file by file. A run can resume from such a copy, because stages verify themselves and events are only appended
 //   4. the manifest
 //
-// A file can be deleted, with its row, between 1 and 2. Then both steps are repeated, and files already copied are kept, so each
-// round has less to do. A file that is missing again while still named means damage.
+// A file can be deleted, with its row, between 1 and 2. Then all of it is repeated from 1, and files already copied are kept, so each
+// round has less to do. A file that is missing twice in a row is still named by a row, so the data is damaged.
 import { mkdtemp, open, rm, stat } from "node:fs/promises";
 import { join, resolve, sep } from "node:path";
 import { places } from "../../base/config.ts";
@@ -20,14 +20,14 @@ import { listRun } from "./runs.ts";
 
 /** Where a backup goes: a folder or an archive. */
 export interface Target {
-  /** Folder that the database is copied to first, on the file system with room for it. */
+  /** Folder for a temporary copy of the database, on the backup's file system, which needs room for it anyway. */
   scratch: string;
   /** Manifest of the backup that is replaced; null if there is none. */
   previous: Manifest | null;
   has(content: Content): Promise<boolean>;
   /**
-   * Adds content, which is durable once `finish` resolves. `parts` may be read twice. Throws Damaged if `expected` is
-   * another hash.
+   * Adds content, which is durable once `finish` resolves. `parts` may be called twice. Throws Damaged if the content's
+   * hash is not `expected`.
    */
   add(parts: () => AsyncIterable<Buffer>, bytes: number, expected: string | null): Promise<Content>;
   finish(manifest: Manifest): Promise<void>;
@@ -35,7 +35,7 @@ export interface Target {
 
 export interface BackupReport {
   manifest: Manifest;
-  /** What the backup did not have already. */
+  /** Files and bytes that the backup did not have already. */
   copied: { files: number; bytes: number };
 }
 
@@ -47,7 +47,7 @@ export interface BackupParts {
   onProgress: (phase: "database" | "files", doneBytes: number, totalBytes: number) => void;
 }
 
-/** Consecutive attempts, each after files were deleted. */
+/** Maximum number of attempts. Another attempt is made if files were deleted during the last one. */
 const mostAttempts = 20;
 
 export async function makeBackup(target: Target, parts: BackupParts): Promise<BackupReport> {
@@ -101,7 +101,7 @@ async function addFile(
 ): Promise<Content> {
   const file = await open(source, "r");
   try {
-    // Only as many bytes as there are now: what is appended later is not part of this backup.
+    // Copy only the bytes that exist now. Bytes that are appended later are not part of this backup.
     const { size: bytes } = await file.stat();
     if (expected !== null && (await target.has({ sha256: expected, bytes }))) return { sha256: expected, bytes };
     const content = await target.add(() => counted(partsOf(file, bytes), onBytes), bytes, expected);
@@ -153,7 +153,7 @@ async function addFiles(
     tell(0);
     const source = join(data, path);
     const content = await addRunFile(target, source, known.get(path), copied, tell);
-    // A missing file was replaced or removed by its run, which does not need it any more.
+    // If a file is missing, its run has replaced or removed it and no longer needs it.
     if (content !== null) files.push({ path, ...content });
     done += sizes.get(source)!;
   }
@@ -162,8 +162,8 @@ async function addFiles(
 }
 
 /**
- * Adds a run's file; null if it is gone. Files of a run are never overwritten in place, so the same size and time mean
- * the same content.
+ * Adds a run's file to the backup; null if the file no longer exists. Files of a run are never overwritten in place, so
+ * the same size and time mean the same content.
  */
 async function addRunFile(
   target: Target,
@@ -190,8 +190,8 @@ const sizeOf = (path: string): Promise<number> =>
   );
 
 /**
- * Checks the paths before anything is made. A backup inside the data folder would be lost with it, and one around it
- * would hold other files. Throws data_missing, usage.
+ * Checks the paths before anything is made. A backup inside the data folder would be lost with it, and a backup folder
+ * around the data folder would contain other files. Throws data_missing, usage.
  */
 export async function checkPlaces(data: string, target: string): Promise<void> {
   const found = await stat(places(data).database).catch(() => null);

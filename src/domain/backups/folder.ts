@@ -1,4 +1,4 @@
-// A backup as a folder: each backup into it copies only what it does not hold yet, and removes what is no longer
+// A backup as a folder. Each backup into the folder copies only what the folder lacks, and removes what is no longer
 // needed.
 import { open, readdir, readFile, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
@@ -14,7 +14,7 @@ import { noSpace } from "./no-space.ts";
 const contentName = "content";
 const lockName = "lock";
 
-/** Names in a folder that belong neither to a backup nor to the file system. */
+/** Returns the names that belong neither to a backup nor to the file system. */
 const strangersIn = (names: readonly string[]): string[] =>
   names.filter(
     (name) =>
@@ -44,7 +44,7 @@ export async function openFolderTarget(folder: string): Promise<Target & { close
           throw noSpace(error);
         }),
       async finish(manifest) {
-        // Includes folders of content from an earlier backup that was killed before it synced them.
+        // These include folders whose content was written by an earlier backup that was killed before it synced them.
         const places = new Set([...hashesOf(manifest)].map((sha256) => dirname(placeOf(sha256))));
         for (const place of [...places, contents, folder]) await syncFolder(place);
         await writeJsonDurably(join(folder, manifestName), manifest).catch((error) => {
@@ -60,7 +60,7 @@ export async function openFolderTarget(folder: string): Promise<Target & { close
   }
 }
 
-/** The previous manifest; null if there is none or it is damaged, and is then simply replaced. */
+/** Reads the previous manifest; null if there is none, or if it is damaged, in which case the backup simply replaces it. */
 async function previousIn(folder: string): Promise<Manifest | null> {
   try {
     return readManifest(await readFile(join(folder, manifestName), "utf8"));
@@ -85,7 +85,7 @@ const sizeOf = (path: string): Promise<number | null> =>
 const hashesOf = ({ database, files }: Manifest): Set<string> =>
   new Set([database.sha256, ...files.map(({ sha256 }) => sha256)]);
 
-/** Removes content that the manifest does not name: what was deleted from the appliance must not stay in its backup. */
+/** Removes content that the manifest does not name, because what was deleted from the appliance must not stay in its backup. */
 async function prune(contents: string, manifest: Manifest): Promise<void> {
   const wanted = hashesOf(manifest);
   for (const path of await contentIn(contents)) {
@@ -99,7 +99,7 @@ async function contentIn(contents: string): Promise<string[]> {
   return entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
 }
 
-/** Throws backup_invalid if there is no manifest. */
+/** Throws backup_invalid if the manifest is missing or damaged. */
 export async function openFolderBackup(folder: string): Promise<Backup> {
   const text = await readFile(join(folder, manifestName), "utf8").catch((error) => {
     if (!isErrno(error, "ENOENT")) throw error;

@@ -1,4 +1,4 @@
-// Makes, verifies and restores backups of a data folder. The appliance is not involved and may serve meanwhile.
+// Makes, verifies and restores backups of a data folder. An appliance may serve while its data is backed up or verified.
 export { openArchiveTarget } from "./archive.ts";
 export { type BackupReport, checkPlaces, makeBackup } from "./backup.ts";
 export { openFolderTarget } from "./folder.ts";

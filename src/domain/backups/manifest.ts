@@ -1,7 +1,7 @@
 // The manifest of a backup. It is written last, so a folder without one is not a backup.
 //
 //   manifest.json           this
-//   content/<ab>/<sha256>   each file's content once, and the database's, whatever they are called in a data folder
+//   content/<ab>/<sha256>   the content of the database and of each file, stored once, whatever its names in the data folder
 //
 // A backup is such a folder, or a tar archive of one.
 import type { FromSchema } from "json-schema-to-ts";
@@ -29,7 +29,7 @@ const manifest = {
   properties: {
     format: { const: 1 },
     plumbline: { type: "string" },
-    /** Schema version of the database. A newer one than this plumbline knows is not restored. */
+    /** Schema version of the database. A version newer than this plumbline knows is not restored. */
     schema: { type: "integer", minimum: 1 },
     created_at: { type: "string" },
     database: { type: "object", additionalProperties: false, required: ["sha256", "bytes"], properties: content },
@@ -43,8 +43,8 @@ const manifest = {
           path,
           ...content,
           /**
-           * For a run's file, which is not named by its hash: while this and the size stay the same, the file is not
-           * read again.
+           * Time of the last change of a run's file, which is not named by its hash. While this and the size stay the
+           * same, the next backup does not read the file.
            */
           modified_ms: { type: "number" },
         },
@@ -74,12 +74,12 @@ export function readManifest(text: string): Manifest {
   return checked.value;
 }
 
-/** A backup that is open, whatever its form. */
+/** An open backup, either a folder or an archive. */
 export interface Backup {
   manifest: Manifest;
   /** Reads content by its hash, without checking it. Throws ENOENT if it is missing. */
   read(sha256: string): AsyncIterable<Buffer>;
-  /** Files in the backup that the manifest does not name. */
+  /** Lists the files in the backup that the manifest does not name. */
   others(): Promise<string[]>;
   close(): Promise<void>;
 }

@@ -1,4 +1,4 @@
-// The files of a data folder that its database names: their current place, their place after a restore, and their hash.
+// Lists the files of a data folder that its database names, with their current place, their place after a restore, and their hash.
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, join, relative } from "node:path";
@@ -21,7 +21,7 @@ export interface NamedFile {
 export interface Named {
   /** Each path once. */
   files: NamedFile[];
-  /** Alignments whose run folders are kept; `live` ones cannot resume without theirs. */
+  /** Alignments whose run folders are kept. A `live` alignment cannot continue without its folder. */
   runs: { id: string; live: boolean }[];
 }
 
@@ -33,8 +33,8 @@ export function refuseNewer(version: number): void {
 }
 
 /**
- * Reads the named files of an intact database. A database of an older plumbline is migrated in a copy, and stays
- * unchanged.
+ * Reads which files an intact database names. A database of an older plumbline is copied and only the copy is migrated.
+ * Throws schema_too_new.
  */
 export async function readNamed(database: string, data: string): Promise<Named> {
   const version = schemaVersion(database);
@@ -50,7 +50,7 @@ export async function readNamed(database: string, data: string): Promise<Named> 
   }
 }
 
-/** How many alignments are queued or running. */
+/** Returns the number of alignments whose work has not ended. */
 export const runsUnderWay = async (data: string): Promise<number> =>
   (await readNamed(places(data).database, data)).runs.filter(({ live }) => live).length;
 
@@ -101,10 +101,10 @@ function namedIn(store: Store, data: string): Named {
   };
 }
 
-/** The hash of a sources file, which is its name. */
+/** Returns the hash of a sources file, which is in its name. */
 const hashOf = (sourcesPath: string): string => basename(sourcesPath, ".json");
 
-/** Updates the paths in a restored database, which name the files' former place, to their place in `data`. */
+/** Changes the paths in a restored database from the files' former places to their places in `data`. */
 export function placeFiles(store: Store, data: string): void {
   const sql = preparePlacing(store);
   const at = (place: string): string => join(places(data).models, place);

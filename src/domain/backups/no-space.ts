@@ -1,4 +1,4 @@
-// A full disk as the failure that a backup and a restore tell.
+// Turns the error of a full disk into the failure that backups and restores report.
 import { Failure } from "../../base/errors.ts";
 import { isErrno } from "../../base/files.ts";
 

@@ -1,4 +1,4 @@
-// Opens an existing backup, folder or archive.
+// Opens an existing backup, either a folder or an archive.
 import { stat } from "node:fs/promises";
 import { Failure } from "../../base/errors.ts";
 import { isErrno } from "../../base/files.ts";

@@ -1,7 +1,7 @@
 // Restores a backup into a data folder.
 //
-//   1. restoring.json names the backup: while it is there no appliance starts on the folder
-//   2. every file, checked as it is written; files from an earlier, interrupted restore of the same backup are kept
+//   1. restoring.json is written, with the hash of the backup's manifest; while it exists, no appliance starts on the folder
+//   2. every file is written and checked; files from an earlier, interrupted restore of the same backup are kept
 //   3. the database, with the files' new paths in its rows, is renamed into place last
 //   4. restoring.json is removed
 import { mkdir, open, readdir, readFile, rm } from "node:fs/promises";
@@ -31,7 +31,7 @@ import { noSpace } from "./no-space.ts";
 export interface RestoreReport {
   files: number;
   bytes: number;
-  /** How many of these files an earlier, interrupted restore had written already. */
+  /** Number of these files that an earlier, interrupted restore had already written. */
   found: number;
 }
 
@@ -98,7 +98,7 @@ async function restoreFiles(
   return report;
 }
 
-/** All folders that hold the files, in any order. Each is synced before the database is put in place. */
+/** Returns all folders that hold the files, in any order. Each is synced before the database is put in place. */
 function foldersOf(data: string, files: readonly ManifestFile[]): Set<string> {
   const found = new Set([data]);
   for (const { path } of files)

@@ -1,5 +1,4 @@
-// The files of a run folder, which no rows name: which ones to copy, and which must match the hashes in the folder
-// itself.
+// Lists the files of a run folder, which no rows name, and checks those whose hashes are recorded in the folder itself.
 import { readdir, readFile, stat } from "node:fs/promises";
 import { join, relative, sep } from "node:path";
 import { places } from "../../base/config.ts";
@@ -7,7 +6,8 @@ import { isErrno, isTemporary, sha256OfFile } from "../../base/files.ts";
 import type { RunRequest, RunResult } from "../../contract/run-folder.ts";
 
 /**
- * Files of a run, relative to the data folder. Leaves out locks and temporary files, which belong to a running process.
+ * Lists a run's files, relative to the data folder. Leaves out locks and temporary files, which belong to a running
+ * process.
  */
 export async function listRun(data: string, id: string): Promise<string[]> {
   const folder = join(places(data).runs, id);
@@ -21,7 +21,7 @@ export async function listRun(data: string, id: string): Promise<string[]> {
         .sort();
     } catch (error) {
       if (!isErrno(error, "ENOENT", "ENOTDIR")) throw error;
-      // A run creates and removes folders while they are listed.
+      // A run may remove folders while they are listed, so list them again unless the run folder itself is gone.
       if (!(await isThere(folder))) return [];
     }
 }
@@ -33,8 +33,8 @@ const isThere = (path: string): Promise<boolean> =>
   );
 
 /**
- * Describes what is wrong with a run's snapshot and artefact. A missing file counts only for live runs, since documents
- * can be removed from the snapshot of an ended one.
+ * Describes what is wrong with a run's snapshot and artefact. A missing file counts only if the run is live, because
+ * documents can be removed from the snapshot of a run that has ended.
  */
 export async function problemsOfRun(data: string, id: string, isLive: boolean): Promise<string[]> {
   const folder = join(places(data).runs, id);

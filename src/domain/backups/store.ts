@@ -1,4 +1,4 @@
-// All SQL of backups: which files rows name, and how a restored database gets its new paths.
+// All SQL of backups. It reads which files the rows name, and sets the new paths in a restored database.
 import type { Store } from "../../store/open.ts";
 
 export const prepareNamed = (store: Store) => ({

@@ -1,5 +1,5 @@
-// Checks that every file is there and unchanged, in a backup or in a data folder, from which an appliance may be
-// serving.
+// Checks that every file of a backup or of a data folder exists and is unchanged. An appliance may serve from the data
+// folder meanwhile.
 import { access, constants, mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -16,7 +16,7 @@ export interface VerifyReport {
   files: number;
   /** Descriptions of what is wrong. */
   problems: string[];
-  /** Paths of files that nothing names: harmless and unused. */
+  /** Paths of files that nothing names. They are unused and harmless. */
   others: string[];
 }
 
@@ -70,7 +70,7 @@ async function problemsOfDatabase(backup: Backup, sha256: string): Promise<strin
     const problems = problemsOf(path).map((problem) => `the database: ${problem}`);
     if (problems.length > 0) return problems;
     const kept = new Map(backup.manifest.files.map((file) => [file.path, file.sha256]));
-    // The root does not matter: paths in a backup are relative.
+    // The root does not matter, because paths in a backup are relative.
     const { files, runs } = await readNamed(path, "/");
     const isLost = ({ id, live }: Named["runs"][number]): boolean => live && !kept.has(`runs/${id}/order.json`);
     return [
@@ -84,12 +84,15 @@ async function problemsOfDatabase(backup: Backup, sha256: string): Promise<strin
   }
 }
 
-/** `quick`: files are looked for, and not read. */
+/**
+ * Checks the database, the files that its rows name, and the run folders. If `quick`, the named files are only checked
+ * for being readable, but the files of run folders are still read.
+ */
 export async function verifyData(data: string, onProgress: Tell, { quick = false } = {}): Promise<VerifyReport> {
   const { database } = places(data);
   const problems = problemsOf(database).map((problem) => `the database: ${problem}`);
   if (problems.length > 0) return { files: 0, problems, others: [] };
-  // Listed before the rows are read, so that a file stored meanwhile is either named by a row or not listed.
+  // The files are listed before the rows are read, so that a file stored meanwhile is either named by a row or not listed.
   const listed = [...(await filesUnder(places(data).blobs)), ...(await filesUnder(places(data).models))];
   const named = await readNamed(database, data);
   const total = named.files.length + named.runs.length;
@@ -106,7 +109,7 @@ export async function verifyData(data: string, onProgress: Tell, { quick = false
     runs.push(...(await problemsOfRun(data, id, live)).map((problem) => ({ id, problem })));
   }
   onProgress(total, total);
-  // Files deleted meanwhile are not reported as missing.
+  // Read the rows again, so that files deleted meanwhile are not reported as missing.
   const now = broken.length + runs.length > 0 ? await readNamed(database, data) : named;
   const stillNamed = new Set(now.files.map(({ path }) => path));
   const stillKept = new Set(now.runs.map(({ id }) => id));

@@ -1,4 +1,4 @@
-// Benchmarks: questions with their right answers. Dev items may be seen while training, sealed ones only by evaluations.
+// Benchmarks are questions with their right answers. Training may see dev items. Sealed items are only for measuring.
 import { Failure } from "../../base/errors.ts";
 import { newId } from "../../base/ids.ts";
 import { minimumDetectableEffect } from "../../base/statistics/paired.ts";
@@ -27,17 +27,17 @@ export interface BenchmarksParts {
   keeping: Keeping;
   /** Tells the runner that there is work. */
   wake: () => void;
-  /** Whether an upstream of that name is configured. */
+  /** Whether an upstream of this name is configured. */
   hasUpstream: (name: string) => boolean;
   /** Removes the document within the caller's transaction. Call the returned function after the commit. */
   removeDocument: (ownerId: string, documentId: string) => () => void;
-  /** Drafts checked so far of the benchmark that is being made, including those not written yet; 0 for any other. */
+  /** Number of drafts checked so far, even if not stored yet, if this benchmark is being made; otherwise 0. */
   checkedOf: (benchmarkId: string) => number;
   /** Deletes an evaluation that has ended, within the caller's transaction. */
   removeEvaluation: (evaluationId: string, caller: Caller) => void;
-  /** Within the caller's transaction: alignments that used the benchmark keep only its id. */
+  /** Detaches the benchmark from alignments that used it, within the caller's transaction. They keep only its id. */
   loseBenchmark: (benchmarkId: string) => void;
-  /** Writes an audit record in the caller's transaction. */
+  /** Writes an entry of the audit log, in the caller's transaction. */
   audit: (act: string, subject: string, detail: Record<string, unknown>, by: Caller) => void;
 }
 
@@ -89,7 +89,7 @@ export function benchmarkHandlers(parts: BenchmarksParts): Handlers<typeof promi
     return draftRecord(draft, parts.checkedOf(draft.id));
   }
 
-  /** Id of the model with this name or, without a name, of the only base. Throws not_found or validation. */
+  /** Returns the id of the named model or, without a name, of the only text base. Throws not_found or validation. */
   const modelOf = (ownerId: string, name: string | undefined): string =>
     catalog.models.find(ownerId, name ?? catalog.models.onlyBase(["text"])).modelId;
 
@@ -105,7 +105,7 @@ export function benchmarkHandlers(parts: BenchmarksParts): Handlers<typeof promi
     return { model, provider, key_id };
   }
 
-  /** Deletes a draft that has not begun, or that ended without a benchmark. Throws under_way while it is being made. */
+  /** Deletes a draft that is still queued, or that ended without a benchmark. Throws under_way while it is being made. */
   function removeDraft({ id, state }: DraftRow, caller: Caller): void {
     store.transaction(() => {
       if (!isTerminal(state) && (state !== "queued" || queue.requestStop(id, "generate") !== "stopped"))
@@ -122,8 +122,8 @@ export function benchmarkHandlers(parts: BenchmarksParts): Handlers<typeof promi
   }
 
   /**
-   * Returns the number of evaluations deleted with it. Throws in_use if running work needs the benchmark, or if it has
-   * evaluations and `withEvaluations` is false.
+   * Deletes a benchmark and its evaluations, and returns the number of these evaluations. Throws in_use if running work
+   * needs the benchmark, or if it has evaluations and `withEvaluations` is false.
    */
   function remove(row: BenchmarkRow, withEvaluations: boolean, caller: Caller): number {
     const { removed, sweep } = store.transaction(() => {
@@ -251,7 +251,7 @@ export function benchmarkHandlers(parts: BenchmarksParts): Handlers<typeof promi
   };
 }
 
-/** The first five of the ids, and how many more there are. */
+/** Lists the first five ids, and says how many more there are. */
 const some = (ids: readonly string[]): string =>
   ids.length <= 5 ? ids.join(", ") : `${ids.slice(0, 5).join(", ")} and ${ids.length - 5} more`;
 
@@ -267,7 +267,7 @@ const statusOf: Record<JobState, BenchmarkRecord["status"]> = {
   stopped: "STOPPED",
 };
 
-/** Record of a benchmark that is being made, or whose making failed or was stopped. */
+/** Builds the record of a benchmark that is being made, or whose creation failed or was stopped. */
 function draftRecord(draft: DraftRow, checked: number): BenchmarkRecord {
   const { phase, state, candidates, seconds } = draft;
   const written = phase === "phrasing" ? draft.phrased : draft.checked;
@@ -292,7 +292,7 @@ function draftRecord(draft: DraftRow, checked: number): BenchmarkRecord {
       : {
           phase,
           done,
-          // An upper bound: the work ends as soon as there are as many items as wanted.
+          // This is an upper bound, because the work ends as soon as there are enough items.
           total: phase === "queued" || phase === "reading" ? null : candidates,
           unit: phase === "phrasing" ? "passages" : "candidates",
           rate,
@@ -306,7 +306,7 @@ function draftRecord(draft: DraftRow, checked: number): BenchmarkRecord {
 
 /** With fewer sealed questions than this, even large gains can be chance. */
 const fewSealed = 30;
-/** Share of items that two models answer differently, as assumed for evaluations. */
+/** Assumed share of an evaluation's items that two models answer differently. */
 const usualDiscordance = 0.2;
 
 function warningsOf(

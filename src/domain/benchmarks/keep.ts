@@ -1,5 +1,5 @@
-// Keeps a benchmark: its items become rows, and its file a hidden document. Uploads, finished drafts and new versions all come
-// in here.
+// Stores benchmarks, whether uploaded, made from documents, or new versions of another. The items become rows. The file of an upload
+// or of a finished draft becomes a hidden document; a new version shares that document.
 
 import { sha256 } from "../../base/files.ts";
 import { newId } from "../../base/ids.ts";
@@ -31,9 +31,9 @@ export interface Keeping {
     given: Pick<BenchmarkRow, "owner_id" | "document_id" | "name"> & Partial<BenchmarkRow>,
     items: Item[],
   ): BenchmarkRow;
-  /** Keeps an upload; `made` runs in its transaction. Throws document_invalid, benchmark_invalid. */
+  /** Keeps an upload. `made` runs in the same transaction, and its value is returned. Throws document_invalid, benchmark_invalid. */
   upload<T>(ownerId: string, file: UploadedFile, signal: AbortSignal, made: (row: BenchmarkRow) => T): Promise<T>;
-  /** Keeps a finished draft as an upload is kept; `also` runs in its transaction. */
+  /** Keeps a finished draft like an upload; `also` runs in the same transaction. */
   draft(draft: DraftRow, file: UploadedFile, signal: AbortSignal, also: () => void): Promise<void>;
   close(): Promise<void>;
 }

@@ -1,4 +1,5 @@
-// The rows of an uploaded benchmark: JSONL or CSV, by content. Every bad row is named, not only the first.
+// Reads the rows of an uploaded benchmark. Whether it is JSONL or CSV is decided by its content. Errors name all bad rows, not only
+// the first.
 import { parse as parseCsv } from "csv-parse/sync";
 import { Failure, type ValidationDetail } from "../../base/errors.ts";
 import type { Item } from "../../catalog/benchmarks.ts";
@@ -9,7 +10,7 @@ import type { Complain, Row } from "./row.ts";
 import { assignSplits } from "./splits.ts";
 
 const maxRows = 100_000;
-/** More details than these would not help. */
+/** Maximum number of errors in the reply; more would not help. */
 const maxDetails = 50;
 const columns = Object.keys(benchmarkRow.properties);
 const checkRow = compile(benchmarkRow);
@@ -55,7 +56,7 @@ export function readBenchmark(text: string): Item[] {
 
 const hasNumber = (text: string): boolean => /\p{N}/u.test(text);
 
-/** The type that the row states, else the type that its fields imply. */
+/** Returns the type that the row states, or else the type that its fields imply. */
 function typeOf({ type, choices, rubric, tolerance, response }: Row): ItemType {
   if (type !== undefined) return type;
   if (choices !== undefined) return "choice";
@@ -84,7 +85,7 @@ function checkType(row: Row, complain: (field: (string | number)[], message: str
   });
 }
 
-/** Stands for a row that was complained about already. */
+/** Stands for a row that could not be read and has already been reported. */
 const unread = Symbol("unread");
 
 const sentence = ({ loc, msg }: ValidationDetail): string => {
@@ -123,8 +124,8 @@ function readTable(text: string, complain: Complain): unknown[] {
 }
 
 /**
- * Checks that the first line names the columns, so that a file without a header is refused instead of losing its first
- * row. Throws benchmark_invalid.
+ * Checks that the first line names the columns, and returns their names. A file without a header is therefore refused
+ * and does not lose its first row. Throws benchmark_invalid.
  */
 function headOf(names: string[]): string[] {
   const head = names.map((name) => name.trim());
@@ -146,7 +147,7 @@ function headOf(names: string[]): string[] {
   return head;
 }
 
-/** An empty cell is an absent field; a number is written in digits. */
+/** Turns the cells of a CSV row into fields. Leaves out empty cells, and parses aliases, choices, JSON and the tolerance. */
 function fromCells(cells: Record<string, string>): Record<string, unknown> {
   const row: Record<string, unknown> = {};
   for (const [name, cell] of Object.entries(cells)) {
@@ -159,7 +160,7 @@ function fromCells(cells: Record<string, string>): Record<string, unknown> {
   return row;
 }
 
-/** A cell that is not JSON stays text, which the schema then refuses by the field's name. */
+/** Parses a cell as JSON. A cell that is not JSON stays text, so that the schema refuses it and names the field. */
 function jsonOf(cell: string): unknown {
   try {
     return JSON.parse(cell);

@@ -1,4 +1,4 @@
-// A thread that reads benchmarks.
+// Reads benchmarks in a worker thread.
 import { Failure } from "../../base/errors.ts";
 import type { Answer } from "../../base/readers.ts";
 import type { Item } from "../../catalog/benchmarks.ts";

@@ -1,4 +1,4 @@
-// The room of benchmarks put together: what keeps them, the worker that makes them of documents, and its endpoints.
+// Assembles the room of benchmarks: the part that stores them, the worker that makes them from documents, and the endpoints.
 import type { Generator, ModelRef } from "../../engine/generator.ts";
 import type { Worker } from "../../jobs/runner.ts";
 import { createMaker } from "./create/job.ts";

@@ -1,5 +1,6 @@
-// Decides which items may be seen while training (dev), and which only at the end (sealed). A hash of the item's
-// cluster decides, so that items that belong together stay together and an item keeps its split when a benchmark grows.
+// Decides which items may be seen while training (dev), and which only at the end (sealed). Unless a row names a split,
+// a hash of the item's cluster determines the split. So items that belong together stay together, and an item keeps its
+// split when a benchmark grows.
 import { createHash } from "node:crypto";
 import type { Split } from "../../catalog/store.ts";
 import type { Complain, Row } from "./row.ts";
@@ -20,7 +21,7 @@ export function assignSplits(rows: Row[], complain: Complain): { cluster: string
   const drawn = new Map<string, number>();
   for (const cluster of clusters) if (!written.has(cluster) && !drawn.has(cluster)) drawn.set(cluster, share(cluster));
   for (const [cluster, drawnShare] of drawn) splitOf.set(cluster, drawnShare < devShare ? "dev" : "sealed");
-  // A few items can all fall into dev; a benchmark without a sealed item would prove nothing.
+  // If there are only a few items, all can fall into dev, and a benchmark without a sealed item would prove nothing.
   const last = [...drawn].sort((a, b) => b[1] - a[1])[0];
   if (last && ![...splitOf.values()].includes("sealed")) splitOf.set(last[0], "sealed");
   return clusters.map((cluster) => ({ cluster, split: splitOf.get(cluster)! }));
@@ -28,5 +29,5 @@ export function assignSplits(rows: Row[], complain: Complain): { cluster: string
 
 const digest = (text: string): Buffer => createHash("sha256").update(text).digest();
 
-/** Uniform in [0, 1). */
+/** Maps the cluster to a number that is uniform in [0, 1). */
 const share = (cluster: string): number => digest(`split:${cluster}`).readUInt32BE() / 2 ** 32;

@@ -3,7 +3,7 @@ import { type BenchmarkRow, type ItemRow, prepareBenchmarkReads } from "../../ca
 import type { JobState } from "../../jobs/states.ts";
 import type { Store } from "../../store/open.ts";
 
-/** The making of a benchmark, with the state of its job. */
+/** A benchmark that is or was made from documents, with the state of its job. */
 export interface DraftRow {
   id: string;
   owner_id: string;
@@ -25,13 +25,13 @@ export interface DraftRow {
 
 export interface CandidateRow {
   position: number;
-  /** A plan while questions are being written, afterwards a draft. */
+  /** A plan while questions are being written; afterwards a draft. */
   draft_json: string;
   phrased_json: string | null;
   verdict_json: string | null;
 }
 
-/** A worker that has lost its claim to the job writes nothing more. */
+/** Condition that the worker still holds its claim to the job; without it, the worker writes nothing more. */
 const isClaimed = "EXISTS(SELECT 1 FROM job WHERE id = :jobId AND fence = :fence AND state IN('running', 'stopping'))";
 
 export interface Claimed {
@@ -39,7 +39,7 @@ export interface Claimed {
   fence: number;
 }
 
-/** A draft is shown only until a benchmark is made from it; then that benchmark and its later versions are shown. */
+/** Condition that no benchmark of the draft exists. Otherwise that benchmark and its later versions are shown instead. */
 const isAlone = "NOT EXISTS(SELECT 1 FROM benchmark AS b WHERE b.draft_id = d.id)";
 
 const draft = `SELECT d.*, j.state, j.error_text,
@@ -103,7 +103,7 @@ export function benchmarkRows(store: Store) {
     removeItems: store.prepare<[string]>("DELETE FROM benchmark_item WHERE benchmark_id = ?"),
     remove: store.prepare<[string]>("DELETE FROM benchmark WHERE id = ?"),
     removeDraft: store.prepare<[string]>("DELETE FROM benchmark_draft WHERE id = ?"),
-    /** How many benchmarks share the document, and how many the draft. */
+    /** The number of benchmarks with this document, and the number with this draft. */
     sharing: store.prepare<{ documentId: string; draftId: string | null }, { document: number; draft: number }>(
       `SELECT (SELECT count(*) FROM benchmark WHERE document_id = :documentId) AS document,
        (SELECT count(*) FROM benchmark WHERE draft_id = :draftId) AS draft`,

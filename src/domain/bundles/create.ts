@@ -1,4 +1,4 @@
-// Makes a bundle. Every file is read twice: for its hash, which the signed manifest holds, and as it is written.
+// Makes a bundle. Every file on disk is read twice: first to hash it for the signed manifest, then to write it into the archive.
 import { createHash } from "node:crypto";
 import { type FileHandle, open, readdir, rename, rm, stat } from "node:fs/promises";
 import { basename, dirname, join, relative } from "node:path";
@@ -29,14 +29,14 @@ import {
 } from "./software-bill.ts";
 
 export interface Ingredients {
-  /** The release's executable, and its version. */
+  /** Path of the release's executable. `version` is the release's version. */
   program: string;
   version: string;
-  /** Absolute paths of GGUF files, and of folders in the form of sentence-transformers. */
+  /** Absolute paths of GGUF files and of sentence-transformers folders. */
   models: string[];
-  /** Files with the licences of all that is in the program. */
+  /** Paths of files with the licences of everything in the program. */
   licences: string[];
-  /** The bill of materials of the program (CycloneDX). */
+  /** The program's bill of materials (CycloneDX). */
   softwareBill: SoftwareBill;
   created: Date;
   notAfter: Date;
@@ -50,7 +50,10 @@ export interface Made {
 
 type Tell = (phase: "hashing" | "writing", doneBytes: number, totalBytes: number) => void;
 
-/** Throws usage, file_missing, program_invalid, bundle_no_space. */
+/**
+ * Writes a signed bundle to `target`, which must not exist yet, and reports its progress to `tell`. Throws usage, file_missing,
+ * program_invalid, model_invalid, bundle_invalid, bundle_no_space.
+ */
 export async function createBundle(
   target: string,
   ingredients: Ingredients,
@@ -83,7 +86,7 @@ export async function createBundle(
     models: models.map(({ path }) => path),
     files: [...hashed.files, { path: "sbom.cdx.json", bytes: billBytes.length, sha256: sha256(billBytes) }],
   });
-  // What no machine would take is not made.
+  // Fails here rather than making a bundle that every machine would refuse.
   const content = parseManifest(manifest);
   const { key } = signer;
   const signature = signatureBytes({ key, signature: signer.sign(manifest) });
@@ -134,8 +137,8 @@ async function* appended(
 }
 
 /**
- * Writes beside the target, renames it when all of it is on the disk, and returns its SHA-256. What was killed here is overwritten
- * the next time.
+ * Writes a `.partial` file beside the target, renames it once all of it is on the disk, and returns its SHA-256. The next attempt
+  * overwrites a partial file that a killed process left.
  */
 async function write(target: string, work: (append: Append) => Promise<void>): Promise<string> {
   const partial = `${target}.partial`;
@@ -163,7 +166,7 @@ async function write(target: string, work: (append: Append) => Promise<void>): P
   }
 }
 
-/** Throws file_missing, usage. */
+/** Assigns each model, and each of its files, a path in the bundle. Throws file_missing, usage. */
 async function placedModels(models: readonly string[]): Promise<PlacedModel[]> {
   const placed: PlacedModel[] = [];
   for (const [at, model] of models.entries()) {
@@ -193,7 +196,7 @@ async function placedModels(models: readonly string[]): Promise<PlacedModel[]> {
   return placed;
 }
 
-/** A name with only the characters that a bundle's paths may have. */
+/** Replaces each character that a bundle's paths may not contain with a hyphen. */
 const wordOf = (name: string): string => name.replaceAll(/[^A-Za-z0-9._+-]/g, "-");
 
 async function hashAll(parts: (Part & { from: string })[], tell: Tell): Promise<Hashed> {

@@ -1,5 +1,5 @@
-// Writes files of a bundle to disk, each under another name until it is whole and checked once more: the bundle may have changed
-// since it was opened.
+// Writes files of a bundle to disk. Each file has a temporary name until it is complete and its hash has been checked again, because
+// the bundle may have changed since it was opened.
 import { chmod, mkdir, readdir, rm } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { Damaged, writeParts } from "../../base/content.ts";
@@ -9,8 +9,8 @@ import { type BundledFile, filesOf } from "./manifest.ts";
 import type { Bundle } from "./open.ts";
 
 /**
- * Writes one file into a folder that is there; one that has the same content already stays. Throws bundle_altered,
- * bundle_no_space.
+ * Writes one file to `place`, whose folder must exist, and sets its mode. A file there that already has the same content is kept.
+  * Throws bundle_altered, bundle_no_space.
  */
 export async function extractFile(bundle: Bundle, file: BundledFile, place: string, mode: number): Promise<void> {
   await removeCutOff(place);
@@ -28,7 +28,7 @@ export async function extractFile(bundle: Bundle, file: BundledFile, place: stri
   await syncFolder(dirname(place));
 }
 
-/** Removes copies that processes left which were killed while they wrote to the same place. */
+/** Removes partial copies of the file at `place` that killed processes left behind. */
 async function removeCutOff(place: string): Promise<void> {
   const folder = dirname(place);
   for (const name of await readdir(folder)) {
@@ -41,7 +41,7 @@ function isRunning(pid: number): boolean {
   try {
     return process.kill(pid, 0);
   } catch (error) {
-    // A process of another user.
+    // EPERM means that the process is running but belongs to another user.
     return isErrno(error, "EPERM");
   }
 }
@@ -52,7 +52,7 @@ const hashAt = (path: string): Promise<string | null> =>
     throw error;
   });
 
-/** Writes a model below `folder`, where everyone may read it, and returns the path of its file or folder. */
+/** Writes a model below `folder`, readable by everyone, and returns the path of the model's file or folder. */
 export async function extractModel(bundle: Bundle, model: string, folder: string): Promise<string> {
   for (const file of filesOf(bundle.manifest, model)) {
     const place = join(folder, file.path);
@@ -62,7 +62,7 @@ export async function extractModel(bundle: Bundle, model: string, folder: string
   return join(folder, model);
 }
 
-/** Makes the folders of a path, which everyone may enter whatever the umask. */
+/** Makes each folder of `path` below `below`, with mode 755 whatever the umask is. */
 async function makeReadable(path: string, below: string): Promise<void> {
   let folder = below;
   for (const name of path.split("/")) {

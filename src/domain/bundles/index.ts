@@ -1,4 +1,4 @@
-// Bundles for machines without a network: one signed archive with a release and models. The appliance is not involved.
+// Bundles for machines without a network. A bundle is one signed archive with a release and models. This room needs no running appliance.
 export { createBundle, type Ingredients, type Made } from "./create.ts";
 export { extractFile, extractModel } from "./extract.ts";
 export { isPublicKey, makeKey, readSigner } from "./key.ts";

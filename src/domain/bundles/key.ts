@@ -1,30 +1,31 @@
-// Keys that sign bundles: ed25519 (RFC 8032). A public key is written as `ed25519:` and its 32 bytes in base64url, as in a JWK.
+// Ed25519 keys (RFC 8032) that sign bundles. A public key is written as `ed25519:` and its 32 bytes in base64url, as in a JWK.
 //
-// A signature proves who holds the key that was pinned, and nothing more: neither that the content is good, nor that it is new.
+// A signature proves only that a holder of the pinned key signed the bundle. It proves neither that the content is good nor that it is
+// recent.
 import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject, sign, verify } from "node:crypto";
 import { open, readFile } from "node:fs/promises";
 import { Failure } from "../../base/errors.ts";
 import { isErrno } from "../../base/files.ts";
 
-/** Precedes what is signed, so that a signature made for another purpose is none of a bundle. */
+/** Prefix of the signed bytes, so that a signature made for another purpose is not valid for a bundle. */
 const purpose = Buffer.from("plumbline bundle, format 1\n");
 
-/** Characters of a public key and of a signature in base64url. */
+/** Pattern of a public key, and number of base64url characters in a signature. */
 export const keyPattern = "^ed25519:[A-Za-z0-9_-]{43}$";
 export const signatureLength = 86;
 
 const publicText = (key: KeyObject): string => `ed25519:${key.export({ format: "jwk" }).x}`;
 
-/** Null if the text is no public key in the form that this file writes. */
+/** Parses a public key. Null if the text is not a public key as publicText writes it. */
 function publicKeyOf(text: string): KeyObject | null {
   if (!new RegExp(keyPattern).test(text)) return null;
   const x = text.slice("ed25519:".length);
-  // The last character carries four bits of the key; whatever else it says must be nothing.
+  // The last character carries four bits of the key. Its other two bits must be zero.
   if (Buffer.from(x, "base64url").toString("base64url") !== x) return null;
   return createPublicKey({ key: { kty: "OKP", crv: "Ed25519", x }, format: "jwk" });
 }
 
-/** Makes a key, writes its private part to a new file that only its owner may read, and returns the public part. Throws usage. */
+/** Makes a key pair, writes the private key to a new file that only its owner may read, and returns the public key. Throws usage. */
 export async function makeKey(path: string): Promise<string> {
   const { privateKey, publicKey } = generateKeyPairSync("ed25519");
   const file = await open(path, "wx", 0o600).catch((error) => {
@@ -43,13 +44,13 @@ export async function makeKey(path: string): Promise<string> {
 }
 
 export interface Signer {
-  /** Public part of the key. */
+  /** The public key. */
   key: string;
-  /** In base64url. */
+  /** Returns the signature in base64url. */
   sign(manifest: Buffer): string;
 }
 
-/** Throws file_missing, bundle_key_invalid. */
+/** Reads a private key from a PEM file. Throws file_missing, bundle_key_invalid. */
 export async function readSigner(path: string): Promise<Signer> {
   const pem = await readFile(path, "utf8").catch((error) => {
     if (isErrno(error, "ENOENT", "ENOTDIR")) throw new Failure("file_missing", `The file ${path} does not exist`);
@@ -69,7 +70,7 @@ export async function readSigner(path: string): Promise<Signer> {
   };
 }
 
-/** Whether the holder of `key` has signed the manifest. False if `key` is no key, or the signature is not written as above. */
+/** Whether `signature` signs the manifest with `key`. False if `key` is not a public key, or `signature` is not canonical base64url. */
 export function isSignedBy(key: string, manifest: Buffer, signature: string): boolean {
   const known = publicKeyOf(key);
   const bytes = Buffer.from(signature, "base64url");
@@ -77,5 +78,4 @@ export function isSignedBy(key: string, manifest: Buffer, signature: string): bo
   return verify(null, Buffer.concat([purpose, manifest]), known, bytes);
 }
 
-/** Whether a text is a public key. */
 export const isPublicKey = (text: string): boolean => publicKeyOf(text) !== null;

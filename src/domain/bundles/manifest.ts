@@ -1,10 +1,10 @@
-// What is in a bundle, and how it lies there. A bundle is a tar archive (src/base/tar.ts) of regular files in this order:
+// The content and layout of a bundle. A bundle is a tar archive (src/base/tar.ts) of regular files in this order:
 //
-//   manifest.json     what follows, with the size and SHA-256 of each file
-//   signature.json    the signature of the bytes of manifest.json, and the key that made it
+//   manifest.json     the bundle's description, with the path, size and SHA-256 of each file after the first two
+//   signature.json    the signature of the bytes of manifest.json, and the public key that verifies it
 //   ...               the files, in the manifest's order
 //
-// Headers, padding and end follow from the manifest to the byte, so that nothing of the archive can be altered without notice.
+// The manifest determines every byte of the headers, the padding and the end, so no change to the archive goes unnoticed.
 import type { FromSchema } from "json-schema-to-ts";
 import { Failure } from "../../base/errors.ts";
 import { tarEnd, tarHeader, tarPadding } from "../../base/tar.ts";
@@ -15,7 +15,7 @@ export const manifestName = "manifest.json";
 export const signatureName = "signature.json";
 export const mostManifestBytes = 4 << 20;
 
-/** A path of at most 100 characters, as tar's headers take them, that stays within a folder. */
+/** A relative path that cannot leave its folder. It has at most 100 characters, because a tar header holds no more. */
 const path = {
   type: "string",
   maxLength: 100,
@@ -31,12 +31,12 @@ const manifest = {
   required: ["format", "version", "created_at", "not_after", "machine", "program", "models", "files"],
   properties: {
     format: { const: 1 },
-    /** Of the program. */
+    /** The program's version. */
     version: { ...word, minLength: 1 },
     created_at: time,
-    /** The bundle is refused from then on. */
+    /** The bundle is refused from this time on. */
     not_after: time,
-    /** What the program needs. */
+    /** The kind of machine that the program needs. */
     machine: {
       type: "object",
       additionalProperties: false,
@@ -45,9 +45,9 @@ const manifest = {
     },
     /** Path of the release's executable. */
     program: path,
-    /** Paths of base models: GGUF files, or folders in the form of sentence-transformers. */
+    /** Paths of base models, each a GGUF file or a sentence-transformers folder. */
     models: { type: "array", maxItems: 1000, items: path },
-    /** Each file of the archive but the first two. */
+    /** Every file of the archive except the first two. */
     files: {
       type: "array",
       minItems: 1,
@@ -73,7 +73,7 @@ const check = compile(manifest);
 
 export const manifestBytes = (content: Manifest): Buffer => Buffer.from(`${JSON.stringify(content, null, 1)}\n`);
 
-/** Throws bundle_invalid. */
+/** Parses and checks a manifest whose signature is valid. Throws bundle_invalid. */
 export function parseManifest(bytes: Buffer): Manifest {
   const wrong = (why: string): Failure =>
     new Failure("bundle_invalid", `The bundle is signed, but this version does not know its format: ${why}`);
@@ -94,7 +94,7 @@ export function parseManifest(bytes: Buffer): Manifest {
   return checked.value;
 }
 
-/** The files of a model or of another folder. */
+/** The files of a model: the file at the path `folder`, or all files below it. */
 export const filesOf = ({ files }: Manifest, folder: string): BundledFile[] =>
   files.filter(({ path }) => path === folder || path.startsWith(`${folder}/`));
 
@@ -112,7 +112,7 @@ export const signatureFileBytes = signatureBytes({
   signature: "x".repeat(signatureLength),
 }).length;
 
-/** Null if the bytes are not to the last one what signatureBytes writes. */
+/** Parses a signature.json. Null if its bytes differ from what signatureBytes writes. */
 export function parseSignature(bytes: Buffer): Signature | null {
   try {
     const { key, signature } = JSON.parse(bytes.toString("utf8")) as Signature;
@@ -123,7 +123,7 @@ export function parseSignature(bytes: Buffer): Signature | null {
   }
 }
 
-/** The header of a file in a bundle. Its time is 0, so that it follows from name and size. */
+/** The tar header of a file in a bundle. Its modification time is 0, so that name and size determine every byte. */
 export const headerOf = (name: string, bytes: number): Buffer => tarHeader(name, bytes, 0);
 
 const block = headerOf("x", 0).length;
@@ -131,10 +131,10 @@ const block = headerOf("x", 0).length;
 /** Bytes that a file takes in the archive, with header and padding. */
 export const placeBytes = (bytes: number): number => block + bytes + tarPadding(bytes).length;
 
-/** Bytes of an archive whose files begin at `from`. */
+/** Size in bytes of an archive whose listed files begin at the offset `from`. */
 export const bundleBytes = ({ files }: Manifest, from: number): number =>
   files.reduce((sum, { bytes }) => sum + placeBytes(bytes), from + tarEnd.length);
 
-/** Where the files begin. */
+/** Offset at which the listed files begin, in bytes. */
 export const filesFrom = (bytesOfManifest: number): number =>
   placeBytes(bytesOfManifest) + placeBytes(signatureFileBytes);

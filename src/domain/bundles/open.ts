@@ -1,4 +1,4 @@
-// Opens a bundle and checks it, first what is cheap. Nothing of it is used before all of it is checked.
+// Opens a bundle and checks it, with the cheap checks first. Nothing in the bundle is used before all of it has been checked.
 import { type FileHandle, open } from "node:fs/promises";
 import { Damaged, hashParts, partsOf } from "../../base/content.ts";
 import { Failure } from "../../base/errors.ts";
@@ -23,7 +23,7 @@ import {
 
 export interface Bundle {
   manifest: Manifest;
-  /** Public key that signed it, one of the pinned ones. */
+  /** The pinned public key that verifies the bundle's signature. */
   key: string;
   /** Reads a file of the bundle, without checking it. */
   read(file: BundledFile): AsyncIterable<Buffer>;
@@ -37,13 +37,16 @@ export interface Expected {
   now: Date;
 }
 
-/** A clock that is behind by less still tells whether a bundle has expired. */
+/**
+ * Maximum time that a bundle's creation may lie in the future. Beyond it, this machine's clock is too far behind to tell whether the
+ * bundle has expired.
+ */
 const mostClockSkewMs = 24 * 3_600_000;
 const headerBytes = headerOf(manifestName, 0).length;
 const sizeField = { at: 124, end: 136 };
 
 /**
- * Checks all of a bundle. Throws file_missing, bundle_invalid, bundle_truncated, bundle_altered, bundle_key_unpinned,
+ * Opens a bundle and checks all of it. Throws file_missing, bundle_invalid, bundle_truncated, bundle_altered, bundle_key_unpinned,
  * bundle_expired, bundle_not_yet_valid, bundle_other_machine.
  */
 export async function openBundle(
@@ -83,7 +86,7 @@ async function readAt(file: FileHandle, path: string, at: number, bytes: number)
   return buffer;
 }
 
-/** Returns the manifest, the key of its signature, and where the files begin. */
+/** Checks the signature. Returns the manifest, the key that verifies it, and the offset at which the listed files begin. */
 async function readManifest(
   file: FileHandle,
   path: string,
@@ -135,7 +138,7 @@ function refuseUnfit({ created_at, not_after, machine }: Manifest, { machine: he
 const kindText = ({ os, architecture, libc, libc_version }: MachineKind): string =>
   `${os} ${architecture} with ${libc} ${libc_version}`.trimEnd();
 
-/** Checks headers, hashes, padding and end. Returns where each file's content begins. */
+/** Checks size, headers, hashes, padding and end. Returns the offset of each file's content, by path. */
 async function checkContent(
   file: FileHandle,
   path: string,

@@ -1,4 +1,4 @@
-// What machine an executable is for, read from the file itself (System V ABI, ELF).
+// Reads from an executable's ELF headers (System V ABI) what kind of machine it is for.
 import { open } from "node:fs/promises";
 import { Failure } from "../../base/errors.ts";
 import { leastGlibc, type MachineKind } from "../../base/machine.ts";
@@ -6,7 +6,10 @@ import { leastGlibc, type MachineKind } from "../../base/machine.ts";
 const architectures: Record<number, string> = { 62: "x64", 183: "arm64" };
 const interpreterSegment = 3;
 
-/** Throws program_invalid. */
+/**
+ * The kind of machine that an executable is for. The glibc version is the one that every release needs; it is not read from the file.
+  * Throws program_invalid.
+ */
 export async function machineOf(path: string): Promise<MachineKind> {
   const wrong = (why: string): Failure => new Failure("program_invalid", `${path} is not an executable: ${why}`);
   const file = await open(path, "r");
@@ -34,7 +37,7 @@ export async function machineOf(path: string): Promise<MachineKind> {
   }
 }
 
-/** The program that loads the executable's libraries; empty if it needs none. */
+/** The path of the program that loads the executable's libraries. Empty if the executable names none. */
 async function interpreterIn(
   segments: Buffer,
   entryBytes: number,

@@ -1,4 +1,4 @@
-// The bill of materials in a bundle: the release's own (CycloneDX 1.5, JSON), and the models beside it.
+// The bill of materials in a bundle: that of the release (CycloneDX 1.5, JSON), with the bundle's models added.
 import { readFile } from "node:fs/promises";
 import { basename } from "node:path";
 import { Failure } from "../../base/errors.ts";
@@ -21,7 +21,7 @@ export interface SoftwareBill {
   components: Component[];
 }
 
-/** A file or bytes to put in, with its place in the bundle. */
+/** A file for the bundle: its path there, and its content as a path on the disk or as bytes. */
 export interface Part {
   path: string;
   from: string | Buffer;
@@ -29,9 +29,9 @@ export interface Part {
 
 /** A model with its place in a bundle. */
 export interface PlacedModel {
-  /** In the bundle. */
+  /** The model's path in the bundle. */
   path: string;
-  /** The file of its weights. */
+  /** The file of the model's weights. */
   main: Part & { from: string };
   parts: (Part & { from: string })[];
 }
@@ -42,7 +42,7 @@ export interface Hashed {
   files: Manifest["files"];
 }
 
-/** Throws file_missing, bundle_invalid. */
+/** Reads a CycloneDX bill of materials. Throws file_missing, bundle_invalid. */
 export async function readSoftwareBill(path: string): Promise<SoftwareBill> {
   const text = await readFile(path, "utf8").catch((error) => {
     if (isErrno(error, "ENOENT")) throw new Failure("file_missing", `The bill of materials ${path} does not exist`);
@@ -59,7 +59,10 @@ export const withModels = (bill: SoftwareBill, models: Component[]): SoftwareBil
   components: [...bill.components, ...models],
 });
 
-/** A model as a component. `hashed` has the hash of its weights. The licence is what a GGUF file says of itself. */
+/**
+ * Describes a model as a component. The last argument must include the hash of the model's weights. The licence comes from a GGUF
+ * file's metadata; a model in another format has none.
+ */
 export function modelComponent(path: string, main: PlacedModel["main"], { files }: Hashed): Component {
   const { sha256: content } = files.find((file) => file.path === main.path)!;
   const licence = licenceOf(main.from);

@@ -1,7 +1,7 @@
-// Which captured questions are worth a place in a document or a benchmark. Pure.
+// Selects the captured questions that are worth a place in a document or a benchmark. Pure.
 import type { CaptureRow } from "./store.ts";
 
-/** In the order in which they are tested. */
+/** Why a capture is left out, in the order in which the reasons are tested. */
 export const reasons = ["unsure", "sure", "short", "declined", "duplicate", "in_benchmark", "unanswered"] as const;
 export type Reason = (typeof reasons)[number];
 
@@ -23,10 +23,10 @@ export interface Filtered {
   left: Record<Reason, number>;
 }
 
-/** Minimum characters of a meaningful question. */
+/** Minimum number of characters of a meaningful question. */
 const shortestQuestion = 8;
 
-/** Keeps letters and digits only: questions that differ only in case, spaces or punctuation are the same. */
+/** Normalises a question, so that questions that differ only in case, spaces or punctuation become equal. */
 const asked = (question: string): string =>
   question
     .normalize("NFKC")
@@ -50,7 +50,7 @@ export function filter(rows: readonly CaptureRow[], wanted: Wanted): Filtered {
     if (response === undefined && wanted.declines(row.answer)) return "declined";
     if (seen.has(asked(row.question))) return "duplicate";
     if (inBenchmark.has(asked(row.question))) return "in_benchmark";
-    // A model's own answer is not a truth that models can be measured by.
+    // A model's own answer is not a reference answer, so models cannot be measured against it.
     if (wanted.into === "benchmark" && response === undefined) return "unanswered";
     return null;
   }

@@ -1,17 +1,17 @@
 // Finds the question and the answer in each API dialect: in the request body, in a whole reply, and in the events of a
-// stream. Bodies and replies have passed the contract; only the few fields that all of a form share are read.
+// stream. Bodies and replies have already been validated against the contract, so the casts here name only the fields that are used.
 import type { StreamEvent } from "../../contract/endpoint.ts";
 
 /** The part of an answer that has arrived so far. */
 export interface Heard {
   answer: string;
   model: string;
-  /** null on a base model. */
+  /** Null for a base model, and for a run of an agent. */
   confidence: number | null;
 }
 
 export interface Form {
-  /** The last message to the model. */
+  /** Returns the last user message of a request. */
   question(body: unknown): string;
   whole(reply: unknown): Heard;
   /** Adds an event of the stream to `heard`. */
@@ -61,7 +61,7 @@ const chat: Form = {
   },
 };
 
-/** Anthropic's messages. */
+/** Anthropic's Messages API. */
 const messages: Form = {
   question: chat.question,
   whole(reply) {
@@ -127,7 +127,7 @@ export async function* overheard(
   if (!failed) end(heard);
 }
 
-/** Returns false if the event reports a failure or cannot be understood: upstreams may send anything. */
+/** Adds an event to `heard`. Returns false if the event reports a failure or cannot be read, because upstreams may send anything. */
 function takeIn(form: Form, heard: Heard, data: string): boolean {
   try {
     const chunk = JSON.parse(data) as { type?: string; error?: unknown };

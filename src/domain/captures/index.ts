@@ -1,9 +1,10 @@
-// Captures: what is asked by agents and through API keys, and what is answered. Nothing is kept until the owner enables
-// it, agent by agent or key by key. Then each question is kept with its answer, personal data replaced before it is
-// written (unless masking is off), and can become a document to learn from or a benchmark item.
+// Captures: questions put to agents or sent with API keys, and their answers. Nothing is kept until the owner enables captures
+// for an agent or a key. From then on, each question is kept with its answer. Personal data is replaced before anything is
+// written, unless masking is off. Captures can become a document to learn from, or items of a benchmark.
 //
-// Chat completions, messages, responses and agents' answers are kept: the last message and the first answer to it, once
-// that is complete. Plain completions have no question and are not kept. A capture that fails never fails the answer.
+// Chat completions, messages, responses and agents' answers are captured. A capture holds the last user message and the first
+// answer, and is written once the answer is complete. Plain completions have no question and are not captured. An error while
+// capturing never makes the answer fail.
 
 import { Failure } from "../../base/errors.ts";
 import { newId } from "../../base/ids.ts";
@@ -29,9 +30,9 @@ export interface CapturesParts extends Omit<ProposalsParts, "onProposed">, Uploa
 
 export interface Captures {
   handlers: Handlers<typeof promises & typeof proposed>;
-  /** Checks whether the owner's answers, including the one to this request, now justify proposing an auto-align. */
+  /** Proposes an auto-align if the owner's captured answers, including the one to this request, now justify it. Never throws. */
   consider(ownerId: string, requestId: string): void;
-  /** The handlers that answer, so that traffic is kept for the keys, or the agents, with captures enabled. */
+  /** Wraps the handlers that answer, so that questions and answers are kept for the keys and agents with captures enabled. */
   watch(handlers: {
     inference: Record<AnsweringInference, AnsweringHandler>;
     agents: Record<AnsweringAgents, AnsweringHandler>;
@@ -42,10 +43,10 @@ export interface Captures {
 type AnsweringInference = "inference.chat" | "inference.messages" | "inference.responses";
 type AnsweringAgents = "agents.completions" | "agents.run";
 
-/** Handler of an endpoint that answers; a form reads its input and its reply. */
+/** Handler of an endpoint that answers. A Form reads the handler's input and reply. */
 type AnsweringHandler = (input: never, caller: Caller) => Promise<unknown>;
 
-/** Maximum number of an owner's captures; beyond it the oldest are deleted. */
+/** Maximum number of an owner's captures. When there are more, the oldest are deleted. */
 const mostCaptures = 10_000;
 
 export function createCaptures(parts: CapturesParts): Captures {
@@ -123,7 +124,7 @@ export function createCaptures(parts: CapturesParts): Captures {
       heard(() => form.whole(reply));
       return reply;
     };
-    // The cast is safe: a reply is passed on unchanged, a stream with the same events.
+    // The cast is safe, because a reply is passed on unchanged, and a stream with the same events.
     return watching as unknown as H;
   }
 
@@ -132,7 +133,7 @@ export function createCaptures(parts: CapturesParts): Captures {
   const ofAgent = <H extends AnsweringHandler>(handler: H, form: Form): H =>
     watched(handler, form, "agent", (params) => (params as { agent_id: string }).agent_id);
 
-  /** Throws not_found unless the subject is the caller's. Without a kind, it may be an agent or a key. */
+  /** Throws not_found unless the subject is the caller's. Without a kind, the subject may be an agent or a key. */
   function checkSubject({ userId: ownerId }: Caller, subjectId: string | null, kind: SubjectKind | null = null): void {
     if (subjectId !== null && !sql.ownsSubject.get({ ownerId, kind, subjectId }))
       throw new Failure("not_found", "Agent or key not found");

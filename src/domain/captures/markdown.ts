@@ -1,6 +1,6 @@
 // Renders questions with their answers as a document to learn from.
 
-/** A heading is one line, so a question of several lines is joined. */
+/** Each question is a heading. The lines of a question are joined, because a heading is one line. */
 export const asMarkdown = (name: string, pairs: readonly { instruction: string; response: string }[]): string =>
   [
     `# ${name}`,

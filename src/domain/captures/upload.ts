@@ -1,4 +1,4 @@
-// Stores a text made here by the handler that receives uploads, as if a client had sent it.
+// Stores a generated text by calling the upload endpoints' handlers, as if a client had sent the text.
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { sha256 } from "../../base/files.ts";
@@ -8,14 +8,14 @@ import type { documents } from "../../contract/documents.ts";
 import type { Caller, Handler, Reply } from "../../contract/endpoint.ts";
 
 export interface UploadParts {
-  /** Folder of uploads until they are kept. */
+  /** Folder that holds uploads until they are stored. */
   folder: string;
   /** The handlers of the two upload endpoints. */
   uploadDocument: Handler<(typeof documents)["documents.upload"]>;
   uploadBenchmark: Handler<(typeof benchmarks)["benchmarks.upload"]>;
 }
 
-/** Stores the text as an upload of its owner. Calls `also` with the new id in the same transaction. */
+/** Stores the text as an upload of the caller. Calls `also` with the new id in the same transaction. */
 export type Upload = (name: string, text: string, caller: Caller, also: (id: string) => void) => Promise<unknown>;
 
 export function createUploads({

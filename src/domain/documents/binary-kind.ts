@@ -1,4 +1,4 @@
-// Determines what a file is by its first bytes, before any reader is loaded.
+// Determines the kind of a file from its first bytes, before any reader is loaded.
 import { Failure } from "../../base/errors.ts";
 import { checkClaim, claimOf, inArchives, readable, shown } from "./claim.ts";
 
@@ -29,8 +29,8 @@ const beginnings: [string, "pdf" | "zip" | string][] = [
 ];
 
 /**
- * What the probe has to read, by the file's first bytes; null for what may be text. Throws document_type for kinds that
- * are not read, and extension_mismatch.
+ * The kind of file that the probe has to read, from the file's first bytes. Null if the file may be text. Throws document_type for
+  * kinds that are not supported, and extension_mismatch.
  */
 export function binaryKind(head: Uint8Array, name: string): "pdf" | "zip" | null {
   const text = Buffer.from(head.subarray(0, 64)).toString("latin1");

@@ -1,8 +1,8 @@
-// Content stored under its own SHA-256: written and synced before the row that refers to it is committed, and removed
+// Stores content under its own SHA-256. Content is written and synced before the row that refers to it is committed, and removed
 // once no row refers to it.
 //
-// Between a file's arrival and its row's commit, only a hold protects it. A removal checks holds and rows and unlinks
-// synchronously: a hold taken before it keeps the file, and one taken after it writes the file anew.
+// Between a file's arrival and its row's commit, only a hold protects the file. A removal checks holds and rows and unlinks the
+// file in one synchronous step. A hold taken before that step keeps the file; whoever takes a hold after it writes the file anew.
 import { rmSync } from "node:fs";
 import { chmod, link, open, readdir, readFile, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
@@ -12,22 +12,25 @@ import { isErrno, isTemporary, makeFolder, sha256, syncFolder, temporaryName } f
 export interface Blobs {
   /** Keeps contents with these digests from being removed until the returned function is called. */
   hold(digests: string[]): () => void;
-  /** Stores a file by a hard link; the caller's own path remains. Hold its digest first. */
+  /** Stores a file by a hard link, so the caller's own path remains. Hold the digest first. */
   keepFile(path: string, digest: string): Promise<void>;
   keep(content: Uint8Array, digest: string): Promise<void>;
   read(digest: string): Promise<Buffer>;
-  /** Removes those of these digests that are neither held nor referenced. */
+  /** Removes the contents with these digests that are neither held nor referenced. */
   removeUnused(digests: string[]): void;
-  /** Removes half-written files of an earlier process. Must be called before anything is stored. */
+  /** Makes the folder, and removes half-written files of an earlier process. Must be called before anything is stored. */
   prepare(): Promise<void>;
   /**
-   * Removes everything that is neither held nor referenced, and makes the rest private to its owner. May run beside
-   * anything else.
+   * Removes all contents that are neither held nor referenced, and lets only the files' owner read the rest. May run concurrently
+    * with every other call except `prepare`.
    */
   sweep(): Promise<void>;
 }
 
-/** Older versions left the rows of made benchmarks, sealed answers included, readable by everybody on the machine. */
+/**
+ * Lets only the owner read a file. Older versions left the rows of generated benchmarks, sealed answers included, readable by
+ * everybody on the machine.
+ */
 async function makePrivate(path: string): Promise<void> {
   try {
     const { mode } = await stat(path);
@@ -40,7 +43,7 @@ async function makePrivate(path: string): Promise<void> {
 export function createBlobs(folder: string, isReferenced: (digest: string) => boolean): Blobs {
   const holds = new Map<string, number>();
 
-  /** Digests are computed here and never taken from a client. */
+  /** The path of the content with this digest. Digests are computed by the appliance and never taken from a client. */
   function pathOf(digest: string): string {
     if (!/^[0-9a-f]{64}$/.test(digest)) throw new Error("not a digest");
     return join(folder, contentPaths.blob(digest));

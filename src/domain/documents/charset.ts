@@ -1,10 +1,13 @@
-// Decodes bytes of any charset. A byte order mark decides; else valid UTF-8; else zeros that show UTF-16; else a
-// charset that the file declares; else the guess of chardet, which knows how often letters follow each other in the
-// languages that the old charsets were made for.
+// Decodes bytes of any charset. The first of these that applies determines the charset: a byte order mark, valid UTF-8, zeros that
+// show UTF-16, the charset that the file declares, or a guess of the library chardet, which knows how often letters follow each
+// other in the languages for which the old charsets were made.
 import { analyse } from "chardet";
 import { Failure } from "../../base/errors.ts";
 
-/** `declared`: a charset that the file itself names, used if the bytes can be read in it. */
+/**
+ * Decodes a file's bytes. `declared` is a charset that the file itself names; it is used only if the bytes are valid in it. Throws
+ * document_type, document_invalid.
+ */
 export function decode(bytes: Uint8Array, name: string, declared: string | null = null): string {
   const marked = byteOrderMark(bytes);
   if (marked !== null) return decodeAs(marked, bytes) ?? refuse(name, marked);
@@ -23,8 +26,8 @@ export function decode(bytes: Uint8Array, name: string, declared: string | null 
 }
 
 /**
- * Throws document_invalid for UTF-8 with a few invalid bytes: it would pass for an old charset, with every letter
- * beyond ASCII wrong.
+ * Throws document_invalid for UTF-8 with a few invalid bytes. Such a text would otherwise be decoded in an old charset, with every
+  * letter beyond ASCII wrong.
  */
 function refuseDamagedUtf8(bytes: Uint8Array, name: string): void {
   const lossy = new TextDecoder("utf-8").decode(bytes);
@@ -36,7 +39,7 @@ function refuseDamagedUtf8(bytes: Uint8Array, name: string): void {
     throw new Failure("document_invalid", `${name} is damaged: it is UTF-8 except for ${wrong} characters`);
 }
 
-/** For files that programs read as well: UTF-8 only, nothing is guessed. */
+/** Decodes UTF-8 without guessing, for files that programs read as well. Throws document_invalid. */
 export function decodeUtf8(bytes: Uint8Array, name: string): string {
   const text = bytes.includes(0) ? null : decodeAs("utf-8", bytes);
   if (text === null) throw new Failure("document_invalid", `${name} is not UTF-8 text`);
@@ -56,7 +59,7 @@ function byteOrderMark(bytes: Uint8Array): string | null {
   return null;
 }
 
-/** Detects UTF-16 without a byte order mark: nearly all its zeros are on one side of the byte pairs. */
+/** Detects UTF-16 without a byte order mark, in which nearly all zeros are on one side of the byte pairs. Null if it is not UTF-16. */
 function wideZeros(bytes: Uint8Array): string | null {
   const zeros = [0, 0];
   const seen = Math.min(bytes.length & ~1, 4096);
@@ -76,7 +79,7 @@ function decodeAs(charset: string, bytes: Uint8Array): string | null {
 }
 
 /**
- * Null if more than 1 % of the characters do not occur in text: a binary file that happens to be valid in a charset.
+ * Null if more than 1 % of the characters do not occur in text, as in a binary file that happens to be valid in a charset.
  */
 function readable(text: string | null): string | null {
   if (text === null) return null;

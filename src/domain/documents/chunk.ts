@@ -1,5 +1,5 @@
-// Groups blocks into chunks: neighbours under one heading go together, long blocks are split between sentences, tables
-// between rows.
+// Groups blocks into chunks. Neighbouring blocks under one heading go together. Long blocks are split between sentences, and
+// tables between rows.
 import { sha256 } from "../../base/files.ts";
 import type { Block, Chunk } from "../../contract/documents.ts";
 
@@ -13,12 +13,12 @@ export interface PlainBlock {
 export type ChunkSpan = Omit<Chunk, "text" | "place">;
 
 /**
- * Target and maximum size in characters. About 300 to 600 tokens of English: enough to ask about, little enough to
- * answer from.
+ * Target and maximum size of a chunk in characters. They are about 300 and 600 tokens of English, which is enough to ask a question
+  * about and little enough to answer it from.
  */
 const enough = 1200;
 const most = 2400;
-/** A heading does not close a chunk of at most this size: a chapter's title stays with its first section. */
+/** A heading does not close a chunk of at most this size, so a chapter's title stays with its first section. */
 const little = 300;
 
 interface Part {
@@ -56,7 +56,7 @@ export function chunkSpans(text: string, blocks: readonly PlainBlock[]): ChunkSp
       headings.push({ level: block.level, text: text.slice(start, end) });
     }
     if (open === null) {
-      // A heading that opens a chunk is part of its text; only the headings above it are the path.
+      // A heading that opens a chunk is part of the chunk's text. The path has only the headings above it.
       const above = block.type === "heading" ? headings.slice(0, -1) : headings;
       const header =
         block.type === "row" && table !== null && table !== block ? text.slice(table.start, table.end) : null;
@@ -67,7 +67,7 @@ export function chunkSpans(text: string, blocks: readonly PlainBlock[]): ChunkSp
   return chunks;
 }
 
-/** The block, split if it is longer than a chunk may be. */
+/** Splits a block that is longer than a chunk may be. */
 function partsOf(text: string, block: PlainBlock): Part[] {
   if (block.end - block.start <= most) return [{ start: block.start, end: block.end, block }];
   const parts: Part[] = [];
@@ -84,8 +84,8 @@ function partsOf(text: string, block: PlainBlock): Part[] {
 const sentences = new Intl.Segmenter(undefined, { granularity: "sentence" });
 
 /**
- * How many characters of a window to take: up to the end of a line in code, else of a sentence, else of a word, else
- * all of it without splitting a surrogate pair.
+ * Returns how many characters of a window to take: in code up to the end of a line, else up to the end of a sentence, else of a word,
+  * else the whole window. A cut in the first third does not count, and no cut splits a surrogate pair.
  */
 function breakIn(window: string, type: PlainBlock["type"]): number {
   const least = window.length / 3;

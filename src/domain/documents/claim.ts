@@ -1,4 +1,4 @@
-// The format that a file's name claims. A name may claim nothing, but must not contradict the content.
+// The format that a file's name claims. A name need not claim a format, but must not contradict the content.
 import { Failure } from "../../base/errors.ts";
 import type { DocumentFormat } from "../../contract/documents.ts";
 
@@ -51,7 +51,7 @@ export const inArchives = new Set<DocumentFormat>(["docx", "pptx", "xlsx", "epub
 export const claimOf = (name: string): DocumentFormat | null =>
   byEnding[/\.([a-z0-9]+)$/i.exec(name)?.[1]?.toLowerCase() ?? ""] ?? null;
 
-/** Throws extension_mismatch if the name claims another format than the content has. */
+/** Throws extension_mismatch if the name claims a format that differs from the content's. */
 export function checkClaim(name: string, format: DocumentFormat): void {
   const claim = claimOf(name);
   if (claim !== null && claim !== format)

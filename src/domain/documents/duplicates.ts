@@ -1,15 +1,18 @@
-// Finds paragraphs that occur in several documents, word for word or nearly so, by MinHash of their runs of five words.
+// Finds paragraphs that occur in several documents, word for word or nearly so. Compares MinHash signatures of their runs of five words.
 import { createHash } from "node:crypto";
 import { bandsOf, nearDuplicate, signatureBytes, signatureOf, similarityOf } from "../../base/minhash.ts";
 import type { PlainBlock } from "./chunk.ts";
 
 const shingle = 5;
-/** Minimum words of a paragraph: shorter ones are alike by chance. */
+/** Minimum number of words of a paragraph that is compared. Shorter paragraphs can be alike by chance. */
 const leastWords = 10;
-/** Maximum number of others that one paragraph is linked with. */
+/** Maximum number of duplicates that are kept for one paragraph. */
 const mostOthers = 20;
 
-/** One paragraph in bytes: start and end in the clean text (2 × 32 bit), digest of its words (8 bytes), its signature. */
+/**
+ * Sizes in bytes of a paragraph's record. The head has start and end in the clean text (2 × 32 bit) and a digest of the words (8 bytes).
+ * The MinHash signature follows.
+ */
 const headBytes = 16;
 const recordBytes = headBytes + signatureBytes;
 
@@ -28,7 +31,7 @@ function* runsOf(words: readonly string[]): Iterable<string> {
   for (let at = 0; at + shingle <= words.length; at++) yield words.slice(at, at + shingle).join(" ");
 }
 
-/** Records of the paragraphs that are long enough to be compared. */
+/** Returns the records, one after the other, of the paragraphs that are long enough to be compared. */
 export function signaturesOf(text: string, blocks: readonly PlainBlock[]): Uint8Array {
   const records: Buffer[] = [];
   for (const { type, start, end } of blocks) {
@@ -55,8 +58,8 @@ const recordsOf = (bytes: Uint8Array): Buffer[] => {
 const signatureIn = (record: Buffer): Buffer => record.subarray(headBytes);
 
 /**
- * Paragraphs of `own` that others have too. For each paragraph, the most similar come first, then the order of `others`
- * decides.
+ * Finds the paragraphs of `own` that also occur in `others`. The most similar duplicates of a paragraph come first; equally similar
+  * ones are in the order of `others`.
  */
 export function duplicatesOf(own: Uint8Array, others: readonly { id: string; signatures: Uint8Array }[]): Duplicate[] {
   const mine = recordsOf(own);

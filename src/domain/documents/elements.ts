@@ -1,6 +1,6 @@
-// What a format's reader makes of a file: its pages and their elements in reading order. Nothing is cleaned yet.
+// What a format's reader returns for a file: its pages, and their elements in reading order. Nothing is cleaned yet.
 
-/** Text exactly as it is in the original. */
+/** Text of the original, not cleaned. */
 export interface Piece {
   text: string;
   /** Page index, from 0. */
@@ -33,7 +33,7 @@ export interface Warning {
 }
 
 export interface Reading {
-  /** Null where the format has no pages. */
+  /** Null if the format has no pages, or the file does not mark them. */
   pages: Page[] | null;
   elements: Element[];
   warnings: Warning[];
@@ -43,7 +43,7 @@ export const wordsOf = (pieces: readonly Piece[]): string => pieces.map((piece) 
 
 export const isBlank = (pieces: readonly Piece[]): boolean => pieces.every((piece) => piece.text.trim() === "");
 
-/** Collects text in reading order, for formats whose files are not readable as they are. Offsets refer to this text. */
+/** Collects a page's text in reading order, for formats whose files are not themselves text. Offsets refer to the collected text. */
 export class PageText {
   #text: string[] = [];
   #length = 0;
@@ -64,7 +64,7 @@ export class PageText {
     return piece;
   }
 
-  /** Separates what follows from what came before, by a line feed that belongs to neither. */
+  /** Adds a line feed, which belongs to no element, between the text so far and what follows. */
   part(): void {
     if (this.#length > 0) this.take("\n");
   }

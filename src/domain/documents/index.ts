@@ -1,4 +1,5 @@
-// Documents: text that alignments learn from. An upload is kept whole or not at all; a snapshot outlives its document.
+// Documents: text that alignments learn from. An upload is kept whole or not at all. A snapshot outlives its document, unless the
+// two are deleted together.
 import { randomBytes } from "node:crypto";
 import { Failure } from "../../base/errors.ts";
 import { newId } from "../../base/ids.ts";
@@ -35,7 +36,7 @@ export type KeepBenchmark = <Read, Made>(
   ownerId: string,
   file: UploadedFile,
   signal: AbortSignal,
-  /** Reads the clean text; throws if it is no benchmark. */
+  /** Reads the clean text. Throws if it is not a benchmark. */
   read: (text: string) => Promise<Read>,
   /** Writes the benchmark's rows in the transaction that adds the document. */
   add: (document: { id: string; name: string }, read: Read) => Made,
@@ -43,10 +44,10 @@ export type KeepBenchmark = <Read, Made>(
 
 export interface Documents {
   handlers: Handlers<typeof promises>;
-  /** Clean texts in the order asked, each once. Throws not_found unless every one is the owner's. */
+  /** Snapshots of documents, each once, in the order of `ids`. Throws not_found unless every document is the owner's. */
   snapshot(ownerId: string, ids: readonly string[]): Promise<Snapshot[]>;
   /**
-   * Documents with blocks and chunks, in the order asked, each once. Throws not_found unless every one is the owner's.
+   * Documents with blocks and chunks, each once, in the order of `ids`. Throws not_found unless every document is the owner's.
    */
   read(ownerId: string, ids: readonly string[]): Promise<ReadDocument[]>;
   /** Personal data of known forms in a text, in order and without overlaps. */
@@ -60,7 +61,7 @@ export interface Documents {
   removeBenchmark(ownerId: string, documentId: string): () => void;
   /** Must be called before any upload. */
   prepare(): Promise<void>;
-  /** Removes contents that a crash left without a row. Runs after the start, beside everything else. */
+  /** Removes contents that a crash left without a row. May run concurrently with everything except `prepare`. */
   sweep(): Promise<void>;
   close(): Promise<void>;
 }
@@ -84,12 +85,13 @@ export function createDocuments(parts: {
   clock: Clock;
   log: Log;
   folder: string;
-  /** Default for uploads that do not say. */
+  /** Mode for uploads that do not choose one. */
   personalData: PersonalData;
   /** Alignments of the owner that hold a snapshot of a document. */
   snapshotsOf: (ownerId: string, documentId: string) => DocumentSnapshot[];
   /**
-   * Deletes these alignments' snapshots, with the rows made from them. Throws conflict while one of them is under way.
+   * Deletes the document's snapshots in all alignments of the owner, with the rows made from them. Throws conflict while one of the
+    * alignments is running.
    */
   removeSnapshots: (ownerId: string, documentId: string) => Promise<void>;
 }): Documents {
@@ -110,7 +112,7 @@ export function createDocuments(parts: {
     return parsed.then((parsed) => ({ file, name, parsed }));
   };
 
-  /** Constant for the life of the database, so that a value has the same stand-in in all documents. */
+  /** The HMAC key of the stand-ins. It is constant for the life of the database, so that a value has the same stand-in in all documents. */
   const maskKey = (): string => rows.maskKey.get(randomBytes(32).toString("hex"))!.key;
 
   /** Runs an owner's comparisons one after the other, so that concurrent uploads find each other's paragraphs. */
@@ -127,7 +129,8 @@ export function createDocuments(parts: {
   }
 
   /**
-   * For each arrival: its paragraphs that also occur in the owner's documents or in earlier arrivals (given by index).
+   * Finds, for each arrival, the paragraphs that also occur in the owner's documents or in earlier arrivals. An earlier arrival is
+    * given by its index.
    */
   async function compared(arrivals: readonly Arrival[], ownerId: string): Promise<Duplicate[][]> {
     const found: Duplicate[][] = arrivals.map(() => []);
@@ -213,7 +216,7 @@ export function createDocuments(parts: {
     return row;
   }
 
-  /** The clean text, and the JSON of its structure; null if none was stored. */
+  /** The clean text, and the JSON of its structure. The structure is null if none was stored. */
   async function contentOf(row: DocumentRow): Promise<{ text: string; structure: string | null }> {
     const read = async (digest: string): Promise<string> => (await blobs.read(digest)).toString("utf8");
     const structure = row.structure_sha256 === null ? null : await read(row.structure_sha256);
@@ -221,8 +224,8 @@ export function createDocuments(parts: {
   }
 
   /**
-   * Returns the result of `look` for each document. Their contents are held meanwhile, even if a document is deleted.
-   * Throws not_found unless every one is the owner's.
+   * Returns the result of `look` for each document. The contents are held until then, even if a document is deleted in the meantime.
+    * Throws not_found unless every document is the owner's.
    */
   async function held<T>(
     ownerId: string,
@@ -314,7 +317,7 @@ export function createDocuments(parts: {
     "documents.delete": async ({ params, query }, { userId }) => {
       const row = rows.get.get(userId, params.document_id);
       if (!row) throw new Failure("not_found");
-      // Snapshots go first: after a crash in between, the document still exists and the request can be repeated.
+      // Snapshots are deleted first. If the appliance crashes in between, the document still exists and the request can be repeated.
       if (query.snapshots) await parts.removeSnapshots(userId, row.id);
       store.transaction(() => {
         rows.remove.run(userId, row.id);

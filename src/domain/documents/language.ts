@@ -1,10 +1,10 @@
-// Detects which languages a document is in, by its paragraphs. eld distinguishes some sixty by their letter groups,
-// offline and in microseconds.
+// Detects the languages of a document from its paragraphs. The library eld distinguishes about sixty languages by their letter
+// n-grams, offline and in microseconds.
 import { eld } from "eld/small";
 import type { DocumentReport } from "../../contract/documents.ts";
 import type { PlainBlock } from "./chunk.ts";
 
-/** Minimum characters of a paragraph: less says too little about its language. */
+/** Minimum number of characters of a paragraph that is examined. A shorter one says too little about its language. */
 const least = 40;
 /** Maximum number of paragraphs examined, spread over the document. */
 const most = 400;

@@ -1,5 +1,5 @@
-// The blocks of a Markdown text. Tables are read by rows, without their cells: these are not needed here, and the
-// library takes quadratic time for them.
+// Finds the blocks of a Markdown text. Table rows are not split into cells, because cells are not needed here and the library
+// takes quadratic time for them.
 import type { Nodes, Parents } from "mdast";
 import { type Extension, fromMarkdown } from "mdast-util-from-markdown";
 import { gfmTable } from "micromark-extension-gfm-table";
@@ -12,7 +12,7 @@ import { tooWide } from "./refusal.ts";
 const [table] = [gfmTable().flow!.null!].flat();
 const rowsAlone = { flow: { null: { name: "table", tokenize: table!.tokenize } } };
 
-/** A table node has only its head row; the other rows become nodes beside it. */
+/** Makes a table node contain only the header row. The other rows become nodes beside it. */
 const rowsAsNodes: Extension = {
   enter: {
     tableHead(token) {
@@ -32,7 +32,7 @@ const rowsAsNodes: Extension = {
   },
 };
 
-/** `name`: the file's name. Throws document_limit. */
+/** Returns the blocks in order. `name` is the file's name. Throws document_limit. */
 export function markdownBlocks(text: string, name: string): PlainBlock[] {
   checkDepth(text, name);
   const blocks: PlainBlock[] = [];
@@ -54,7 +54,7 @@ export function markdownBlocks(text: string, name: string): PlainBlock[] {
   return blocks;
 }
 
-/** The words of a node without the marks around them. */
+/** The block of a node's words, without the Markdown marks around them. Empty if there are no words. */
 function inside(text: string, node: Parents, type: PlainBlock["type"], level: number): PlainBlock[] {
   const start = node.children[0]?.position?.start.offset;
   const end = node.children.at(-1)?.position?.end.offset;
@@ -62,12 +62,12 @@ function inside(text: string, node: Parents, type: PlainBlock["type"], level: nu
   return [{ type, level, start, end }];
 }
 
-/** Mark of a list item, if followed by a space, a tab or the line's end. */
+/** Matches the mark of a list item, which a space, a tab or the line's end must follow. */
 const itemMark = /(?:[-+*]|\d{1,9}[.)])(?=[ \t]|$)/y;
 
 /**
- * Throws document_limit for lists and quotations nested too deeply. This comes before the library reads them, because
- * for every line it takes time quadratic in the depth.
+ * Throws document_limit for lists and quotations nested too deeply. The check comes before the library reads the text, because for
+  * every line the library takes time quadratic in the depth.
  */
 function checkDepth(text: string, name: string): void {
   /** Columns of the marks of the open lists, outermost first. */
@@ -100,8 +100,8 @@ function checkDepth(text: string, name: string): void {
 }
 
 /**
- * Where the rule (thematic break) that ends a line begins, since its stars with spaces between are no list items. The
- * line's length if there is none.
+ * Index at which a thematic break at the end of a line begins; the line's length if there is none. The marks of a thematic break
+  * may have spaces between them, but are not list items.
  */
 function ruleIn(line: string): number {
   const sign = line.trimEnd().at(-1);

@@ -1,7 +1,7 @@
 // Normalises line ends, drops control characters and composes letters, so that the same words have the same characters.
 import { CleanText, type SourceMap } from "./source-map.ts";
 
-/** The clean text of an original that is text, and the map back to it. */
+/** The clean text of an original that is itself text, and the map from the clean text back to the original. */
 export function cleanOriginal(original: string): { text: string; map: SourceMap } {
   const out = new CleanText();
   addNormalised(out, original, 0, 0);
@@ -18,10 +18,10 @@ export function normalise(text: string): string {
 const removed = "(?![\\n\\t\\r])[\\p{Cc}\\u{feff}]";
 const lineEnd = /\r\n?/g;
 const anyRemoved = new RegExp(removed, "u");
-/** A letter with the combining marks after it; Hangul vowels and finals combine as well. */
+/** Matches a character with the combining marks and removed characters after it. Hangul vowels and final consonants combine as well. */
 const cluster = new RegExp(`\\r\\n|[\\s\\S](?:[\\p{M}\\u1160-\\u11ff]|${removed})*`, "gu");
 
-/** Adds `text`, normalised, which is at `start` on page `page` of the original. */
+/** Normalises `text` and adds it to `out`. In the original, `text` is at offset `start` of page `page`. */
 export function addNormalised(out: CleanText, text: string, page: number, start: number): void {
   if (anyRemoved.test(text) || text.normalize("NFC") !== text) {
     for (const { 0: match, index } of text.matchAll(cluster)) {

@@ -1,5 +1,5 @@
-// Turns a file into its clean text, its structure, and the map from there back to the original. Runs in a worker
-// thread.
+// Turns a file into its clean text and its structure, which includes the map from the clean text back to the original. Runs in a
+// worker thread.
 import { readFile } from "node:fs/promises";
 import { Failure } from "../../base/errors.ts";
 import { sha256 } from "../../base/files.ts";
@@ -29,7 +29,7 @@ export interface Parsed {
   format: DocumentFormat;
   /** Media type of the clean text. */
   mediaType: MediaType;
-  /** UTF-8 */
+  /** The clean text in UTF-8. */
   text: Uint8Array;
   textSha256: string;
   characters: number;
@@ -37,13 +37,13 @@ export interface Parsed {
   structure: Uint8Array;
   structureSha256: string;
   report: DocumentReport;
-  /** Signatures of its paragraphs; see duplicates.ts. */
+  /** Signatures of the paragraphs; see duplicates.ts. */
   signatures: Uint8Array;
 }
 
 export interface ParseOptions {
   name: string;
-  /** Accept only text, and do not change its words. */
+  /** Whether to accept only UTF-8 text, and not to change its words. */
   asIs: boolean;
   personalData: PersonalDataMode;
   /** HMAC key of the stand-ins for personal data. */
@@ -87,7 +87,7 @@ export async function parseText(path: string, options: ParseOptions): Promise<Pa
   }
 }
 
-/** Parses what a format's reader made of a file. */
+/** Turns what a format's reader returned into a parsed document. */
 export function parsedReading(format: DocumentFormat, reading: Reading, options: ParseOptions): Parsed {
   const { name } = options;
   checkClaim(name, format);
@@ -156,13 +156,13 @@ function emptyPages(pages: readonly Page[] | null): Warning[] {
       ];
 }
 
-/** Structure of a clean text that was stored without one by an older version: the text serves as the original. */
+/** The structure of a clean text that an older version stored without one. The text itself serves as the original. */
 export function structureOfText(text: string, mediaType: MediaType, name: string): Structure {
   const { map } = cleanOriginal(text);
   return structureOf(blocksOfText(text, mediaType, name), map, false);
 }
 
-/** The charset that an HTML or XML file declares in its first lines; null if it declares none. */
+/** The charset that an HTML or XML file declares in its first 2048 bytes. Null if it declares none. */
 function declaredCharset(bytes: Uint8Array): string | null {
   const head = Buffer.from(bytes.subarray(0, 2048)).toString("latin1");
   const found =

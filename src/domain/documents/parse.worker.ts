@@ -23,7 +23,7 @@ const asData = <Task extends { name: string }, Result>(work: (task: Task) => Res
 
 export const text = asData((task: ParseOptions & { path: string }): Promise<Parsed> => parseText(task.path, task));
 
-/** `answer`: the probe's JSON. */
+/** Parses what the probe read. `answer` is the probe's JSON. */
 export const reading = asData((task: ParseOptions & { answer: string; recognised: Recognised[] }): Parsed => {
   const { format, reading: read } = JSON.parse(task.answer) as Extract<ProbeAnswer, { reading: unknown }>;
   return parsedReading(format, withScans(read, task.recognised), task);

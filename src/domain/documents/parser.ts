@@ -1,5 +1,4 @@
-// Reads documents: text in worker threads, other formats in a separate process. A hostile file fails only its own
-// upload.
+// Reads documents: text in worker threads, other formats in a separate process. A hostile file makes only its own upload fail.
 import { open } from "node:fs/promises";
 import { Failure } from "../../base/errors.ts";
 import { createLanes } from "../../base/lanes.ts";
@@ -12,11 +11,11 @@ import { probeDocument } from "./probe.ts";
 import { recognise } from "./scans.ts";
 import type { Parts } from "./structure.ts";
 
-/** `owner`: the user whose turn it takes. */
+/** `owner` is the user for whom the work waits its turn; see base/lanes.ts. */
 export interface Parser {
-  /** Throws what is wrong with the file (document_limit and other 415s and 422s), or bad_request if `signal` aborts. */
+  /** Parses a file. Throws what is wrong with it (document_limit and other 415s and 422s), or bad_request if `signal` aborts. */
   parse(owner: string, path: string, options: ParseOptions, signal: AbortSignal): Promise<Parsed>;
-  /** Paragraphs of `task.own` that others have too. */
+  /** Finds the paragraphs of `task.own` that also occur in `task.others`. */
   compare(owner: string, task: CompareTask): Promise<Duplicate[]>;
   /** Pages, blocks and chunks of a clean text. */
   parts(owner: string, task: StructureTask): Promise<Parts>;
@@ -34,10 +33,10 @@ async function headOf(path: string): Promise<{ head: Uint8Array; bytes: number }
   }
 }
 
-/** `seconds`: computing time allowed for a document of so many bytes. */
+/** `seconds` returns the CPU time in seconds that a document of the given number of bytes may take. */
 export function createParser(seconds: (bytes: number) => number = readingSeconds): Parser {
   const threads = createReaders(new URL("./parse.worker.ts", import.meta.url), "document_limit", seconds);
-  // As many processes as threads read at once; each may take two gigabytes.
+  // At most as many processes as threads run at once, because each process may take two gigabytes.
   const inProcess = createLanes(lanes);
 
   return {

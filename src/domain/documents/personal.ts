@@ -1,5 +1,5 @@
-// Finds personal data and secrets that have a fixed form: addresses, numbers with check digits, keys. Names have none
-// and are not found.
+// Finds personal data and secrets that have a fixed form, such as addresses, numbers with check digits, and keys. Names have no
+// fixed form and are not found.
 import { createHmac } from "node:crypto";
 import { isIPv4, isIPv6 } from "node:net";
 import type { PlainBlock } from "./chunk.ts";
@@ -16,7 +16,7 @@ export interface Found {
 interface Kind {
   kind: string;
   pattern: RegExp;
-  /** Whether a match of the pattern is a real one. */
+  /** Whether a match of the pattern really is of this kind. */
   isOne?: (text: string) => boolean;
 }
 
@@ -61,7 +61,10 @@ const kinds: Kind[] = [
 const isLong = (digits: string, least: number, most: number): boolean =>
   digits.length >= least && digits.length <= most;
 
-/** ISO 13616: with the first four characters moved to the end and letters as numbers, the remainder modulo 97 is 1. */
+/**
+ * Whether a text is an IBAN (ISO 13616). With the first four characters moved to the end and letters written as numbers, its remainder
+ * modulo 97 is 1.
+ */
 function isIban(text: string): boolean {
   const plain = text.replaceAll(" ", "");
   if (plain.length < 15 || plain.length > 34) return false;
@@ -71,7 +74,7 @@ function isIban(text: string): boolean {
   return rest === 1;
 }
 
-/** ISO/IEC 7812-1, annex B: the Luhn check. */
+/** Whether a number can be that of a payment card: it starts with 2 to 6 and passes the Luhn check (ISO/IEC 7812-1, annex B). */
 function isCard(text: string): boolean {
   const digits = digitsOf(text);
   if (/^(\d)\1+$/.test(digits) || !/^[2-6]/.test(digits)) return false;
@@ -90,7 +93,7 @@ function entropy(text: string): number {
   return [...counts.values()].reduce((sum, n) => sum - (n / text.length) * Math.log2(n / text.length), 0);
 }
 
-/** Matches in the order of the text, without overlaps. */
+/** Finds personal data and secrets, in the order of the text and without overlaps. */
 export function findPersonalData(text: string): Found[] {
   const found: Found[] = [];
   const taken = new Uint8Array(text.length);
@@ -111,13 +114,13 @@ export function countKinds(found: readonly Found[]): Record<string, number> {
   return counts;
 }
 
-/** The stand-in for a value, the same in every document. Without the key, the value cannot be found by trying. */
+/** The stand-in for a value, the same in every document. Without the key, nobody can find the value by trying candidates. */
 const standIn = (kind: string, value: string, key: string): string => {
   const same = kind === "email" ? value.toLowerCase() : value.replace(/[\s()./-]/g, "");
   return `[${kind} ${createHmac("sha256", key).update(`${kind}\n${same}`).digest("hex").slice(0, 8)}]`;
 };
 
-/** The text with stand-ins for what was found, with its blocks and its map adjusted. */
+/** Replaces what was found with stand-ins, and adjusts the blocks and the map. */
 export function mask(
   clean: { text: string; blocks: PlainBlock[]; map: SourceMap },
   found: readonly Found[],

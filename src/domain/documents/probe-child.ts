@@ -1,4 +1,4 @@
-// The child process of the probe: reads one file and writes what it holds to stdout.
+// The child process of the probe. It reads one file and writes a ProbeAnswer to stdout as JSON.
 import { readFileSync } from "node:fs";
 import { Worker } from "node:worker_threads";
 import { Failure } from "../../base/errors.ts";
@@ -6,7 +6,7 @@ import type { ProbeAnswer } from "./probe.ts";
 import { openArchive } from "./read/archive.ts";
 import { refusalOf } from "./refusal.ts";
 
-/** Readers are loaded on demand, because loading takes half of the child's time. */
+/** Reads the file. The formats' readers are imported on demand, because importing takes half of the child's time. */
 async function examine(path: string, kind: string, name: string): Promise<ProbeAnswer> {
   const bytes = readFileSync(path);
   if (kind === "pdf") {
@@ -38,7 +38,7 @@ async function examine(path: string, kind: string, name: string): Promise<ProbeA
 }
 
 const [path, kind, name, deadlineMs] = process.argv.slice(2) as [string, string, string, string];
-// If the parent dies, nothing else would end an endless loop: this thread kills the process at the deadline.
+// This thread kills the process at the deadline, because nothing else would end an endless loop if the parent died.
 new Worker("setTimeout(() => process.kill(process.pid, 'SIGKILL'), require('node:worker_threads').workerData)", {
   eval: true,
   workerData: Number(deadlineMs),

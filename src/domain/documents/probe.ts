@@ -1,5 +1,5 @@
-// Reads a PDF or an archive in a separate process that may read only that file and our code: no other file, no process,
-// no addon. A failure there ends only that process.
+// Reads a PDF or an archive in a separate process. The process may read only that file and our code, and may neither start
+// processes nor load addons. A failure there ends only that process.
 import { realpathSync } from "node:fs";
 import { join } from "node:path";
 import { installation } from "../../base/config.ts";
@@ -10,23 +10,22 @@ import type { DocumentFormat } from "../../contract/documents.ts";
 import type { Reading } from "./elements.ts";
 
 /**
- * `empty`: numbers of the pages without text. It comes before `reading`, so that it is found without parsing
- * everything.
+ * What the child process writes. `empty` has the numbers of the pages without text. It comes before `reading`, so that it is found
+  * without parsing the whole answer.
  */
 export type ProbeAnswer =
   | { format: DocumentFormat; empty: number[]; reading: Reading }
-  /** A page's picture: a PGM file in base 64; null where it has none. */
+  /** A page's picture as a PGM file in base64. Null if the page has none. */
   | { picture: string | null }
   | { refused: Refused };
 
 const heapMiB = 1024;
 const memoryBytes = 2 ** 31;
-/** Maximum bytes of the answer. A string cannot be longer than twice that. */
+/** Maximum size of the answer in bytes. A JavaScript string can have about twice as many characters. */
 const answerBytes = 2 ** 28;
 
 /**
- * Resolves to the JSON of a ProbeAnswer with a reading. Throws what is wrong with the file. `seconds`: maximum
- * computing time.
+ * Resolves to the JSON of a ProbeAnswer with a reading. Throws what is wrong with the file. `seconds` is the maximum CPU time.
  */
 export const probeDocument = (
   path: string,
@@ -50,9 +49,9 @@ export async function probeScan(
   return picture === null ? null : Buffer.from(picture, "base64");
 }
 
-/** Node options for a process that may read this file and our code: no other file, no process, no addon. */
+/** Node options for a process that may read only this file and our code, and may neither start processes nor load addons. */
 export function confinement(path: string): string[] {
-  // Not the whole installation, because the data folder may be in it.
+  // The whole installation is not readable, because the data folder may be in it.
   const packages = join(installation, "node_modules");
   const folders = [join(installation, "src"), packages, realpathSync(packages)].map((folder) => `${folder}/*`);
   return [

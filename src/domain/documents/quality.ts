@@ -1,10 +1,10 @@
-// Measures whether a text reads like running text, with the measures and limits that Gopher's training text was held to
-// (Rae et al. 2021, arXiv:2112.11446, appendix A1.1). They lead to warnings and are never enforced.
+// Measures whether a text reads like running text, with the measures and limits by which Gopher's training text was filtered
+// (Rae et al. 2021, arXiv:2112.11446, appendix A1.1). A text beyond a limit gets a warning and is never refused.
 import type { DocumentReport } from "../../contract/documents.ts";
 import type { PlainBlock } from "./chunk.ts";
 import type { Warning } from "./elements.ts";
 
-/** The commonest words: running text has many of them, lists have few. */
+/** The most common words of each language. Running text has many of them, lists have few. */
 const stopWords: Record<string, ReadonlySet<string>> = {
   en: new Set("the be to of and that have with in is for on are as by this it an or not".split(" ")),
   de: new Set("der die das und in zu den mit von ist nicht ein eine für auf im des sich dem werden".split(" ")),
@@ -18,7 +18,7 @@ const stopWords: Record<string, ReadonlySet<string>> = {
 const round = (value: number): number => Math.round(value * 1000) / 1000;
 const share = (part: number, whole: number): number => (whole === 0 ? 0 : round(part / whole));
 
-/** Characters at the start of a text that are measured. Only the number of words is that of the whole text. */
+/** Number of characters at the start of a text that are measured. Only the word count is that of the whole text. */
 const sampled = 2_000_000;
 
 function countWords(text: string): number {
@@ -48,14 +48,14 @@ export function qualityOf(
     repeated_phrases: repeatedPhrases(words),
   };
   const rows = blocks.filter((block) => block.type === "row" || block.type === "code").length;
-  // Tables and listings are not running text, so its limits do not apply to them.
+  // The limits are for running text. They do not apply to a text that is mostly tables and listings, or that is very short.
   const warnings = rows * 2 > blocks.length || words.length < 50 ? [] : warningsOf(quality, language);
   return { quality, warnings: [...warnings, ...tooLittle(text, quality.words)] };
 }
 
 /**
- * Below both of these, an alignment finds hardly a sentence to ask about. Languages without spaces have few words and
- * many characters.
+ * In a text below both of these, an alignment finds hardly a sentence to ask about. Characters count as well, because languages
+  * without spaces have few words and many characters.
  */
 const littleText = { words: 40, characters: 240 };
 
@@ -96,7 +96,7 @@ function repeatedLines(text: string): number {
   return share(lines.length - new Set(lines).size, lines.length);
 }
 
-/** Share of the words that are in a run of ten that occurred before. */
+/** Share of the words that are in a run of ten words that has occurred before. */
 function repeatedPhrases(words: readonly string[]): number {
   const length = 10;
   const seen = new Set<string>();

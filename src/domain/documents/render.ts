@@ -54,7 +54,7 @@ export function render(elements: readonly Element[]): Rendered {
   return { text: out.toString(), blocks, map: out.map };
 }
 
-/** Rows of one table and items of one list are on lines of their own with no blank line between. */
+/** Whether no blank line separates an element from one of its own type above: a row within a table, or an item. */
 const joined = (element: Element): boolean => (element.type === "row" ? !element.first : element.type === "item");
 
 function writeCells(out: CleanText, cells: readonly Piece[][]): void {
@@ -74,8 +74,8 @@ const letters = /[\s\S](?:[\p{M}\u1160-\u11ff]+)?/gu;
 const usual = /^[\x21-\x7e]+$/;
 
 /**
- * Writes words with one space between them, and a backslash before what Markdown would read as markup. `atLine`: also
- * before what is markup at the start of a line.
+ * Writes words with one space between them, and a backslash before each character that Markdown would read as markup. If `atLine`,
+  * the words begin a line, so a mark that would begin a block there is escaped too.
  */
 function writeWords(out: CleanText, pieces: readonly Piece[], atLine: boolean, inCell = false): void {
   const marked = markup(pieces, inCell);
@@ -108,12 +108,12 @@ function writeRun(out: CleanText, run: string, page: number, start: number, mark
   }
 }
 
-/** What would begin a heading, an item, a quotation, a rule, a fence or a definition at the start of a line. */
+/** Matches a first word that would begin a heading, an item, a quotation, a rule, a fence or a definition. */
 const startsBlock = /^(?:#{1,6}$|[-+*]$|>|[-*_]{3,}$|~{3}|\[[^\]]+\]:)/;
 
 /**
- * Pattern of the characters in these pieces that could be read as markup: emphasis and code need a pair, links and
- * entities a fixed form. Null if there are none.
+ * Returns a pattern of the characters in these pieces that could be read as markup. Emphasis and code need a pair of marks, and links
+  * and entities a fixed form. Null if there are none.
  */
 function markup(pieces: readonly Piece[], inCell: boolean): RegExp | null {
   const text = pieces.map((piece) => piece.text).join("");
@@ -121,8 +121,8 @@ function markup(pieces: readonly Piece[], inCell: boolean): RegExp | null {
   if (/\\[!-/:-@[-`{-~]/.test(text)) signs += "\\\\";
   if (/`[^`]*`/.test(text)) signs += "`";
   if (/\*\S[\s\S]*\*/.test(text)) signs += "*";
-  // Find the first that may open, then any after it that may close: a single pattern would search the rest from each of
-  // them.
+  // Find the first underscore that may open emphasis, then one after it that may close it. A single pattern would search the
+  // rest of the text again from each underscore.
   const opening = text.search(/(?<![\p{L}\p{N}_])_/u);
   if (opening >= 0 && /_(?![\p{L}\p{N}_])/u.test(text.slice(opening + 1))) signs += "_";
   if (/<[A-Za-z/!?]/.test(text)) signs += "<";
@@ -141,7 +141,7 @@ function writeLines(out: CleanText, pieces: readonly Piece[]): void {
   }
 }
 
-/** A fence longer than any run of backquotes inside. */
+/** A fence that is longer than any run of backquotes in the code. */
 function fenceFor(pieces: readonly Piece[]): string {
   const runs =
     pieces

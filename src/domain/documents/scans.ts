@@ -12,7 +12,7 @@ export interface Recognised {
 }
 
 const timeoutMs = 120_000;
-/** Maximum number of scanned pages: each takes seconds, so a whole book has to come with its text. */
+/** Maximum number of scanned pages. Each takes seconds, so a whole scanned book is read only if its PDF already has the text. */
 const mostPages = 200;
 /** One thread per process, because pages of several documents are read at once. */
 const env = { OMP_THREAD_LIMIT: "1" };
@@ -26,12 +26,15 @@ async function languages(): Promise<string | null> {
   return names.length > 0 ? names.join("+") : null;
 }
 
-/** The text of these pages of a PDF. Empty if tesseract is not installed; pages without a picture are left out. */
+/**
+ * Recognises the text of these pages (from 1) of a PDF. Empty if tesseract is not installed. Pages without a picture or without text
+ * are left out. Throws document_limit, document_invalid, or bad_request if `signal` aborts.
+ */
 export async function recognise(
   path: string,
   pages: readonly number[],
   name: string,
-  /** Computing time allowed for taking a page's picture out of the file. */
+  /** CPU seconds that taking a page's picture out of the file may take. */
   seconds: number,
   signal: AbortSignal,
 ): Promise<Recognised[]> {
@@ -62,7 +65,7 @@ export async function recognise(
   return read;
 }
 
-/** The reading with the recognised pages in their places, and a warning that lists them. */
+/** Adds the recognised pages to a reading, in page order, and a warning that lists them. */
 export function withScans(reading: Reading, recognised: readonly Recognised[]): Reading {
   if (recognised.length === 0) return reading;
   const pages = reading.pages?.slice() ?? [];
@@ -72,7 +75,7 @@ export function withScans(reading: Reading, recognised: readonly Recognised[]): 
     const found = text.split(/\n\s*\n/).flatMap((paragraph): Element[] => {
       words.part();
       const lines = paragraph.trim().split("\n");
-      // A hyphen at a line's end between two letters is a broken word.
+      // A hyphen at a line's end, between two letters, breaks a word, so the two parts are joined.
       const joined = lines.join("\n").replace(/(?<=\p{L})-\n(?=\p{Ll})/gu, "");
       return joined === "" ? [] : [{ type: "paragraph", pieces: [words.take(joined)] }];
     });

@@ -1,20 +1,20 @@
-// The map from clean text back to the original: stretches that correspond in both.
+// The map from clean text back to the original. It lists the stretches of both that correspond.
 import type { Place } from "../../contract/documents.ts";
 
 /**
- * Stretches in the order of the clean text, five numbers each: start in the clean text, length there, page (from 0),
- * start on that page, length there. If the two lengths differ, the stretch is one unit that was written differently.
+ * Stretches in the order of the clean text, five numbers each: start in the clean text, length there, page of the original (from 0),
+  * start on that page, length there. If the two lengths differ, the stretch is one unit that is written differently in the clean text.
  */
 export type SourceMap = number[];
 const width = 5;
 
-/** Builds clean text. What is added with a place can be traced back to the original; marks of our own have no place. */
+/** Builds clean text. Text added with a place can be traced back to the original. Marks, which the original lacks, have no place. */
 export class CleanText {
   readonly map: SourceMap = [];
   #parts: string[] = [];
   length = 0;
 
-  /** Adds `text`, which is `span` characters at `start` on page `page` (from 0) of the original. */
+  /** Adds `text`. In the original, it is the `span` characters from offset `start` on page `page` (from 0). */
   add(text: string, page: number, start: number, span: number = text.length): void {
     if (text === "") return;
     const { map } = this;
@@ -55,13 +55,13 @@ function stretchAfter(map: SourceMap, at: number): number {
   return low * width;
 }
 
-/** The place in the original of clean text from start to end. `paged`: whether its pages have numbers. */
+/** The place in the original of the clean text from `start` to `end`. `paged` tells whether the original has numbered pages. */
 export function placeOf(map: SourceMap, start: number, end: number, paged: boolean): Place {
   const number = (page: number): number | null => (paged ? page + 1 : null);
   if (map.length === 0) return { page: number(0), start: 0, last_page: number(0), end: 0 };
   const first = Math.min(stretchAfter(map, start), map.length - width);
   let last = Math.min(stretchAfter(map, Math.max(start, end - 1)), map.length - width);
-  // If the end lies in a mark of ours, use the stretch before it.
+  // If the end lies in a mark, which is not in the original, use the stretch before it.
   if (last > first && map[last]! >= end) last -= width;
   const exact = (stretch: number): boolean => map[stretch + 1] === map[stretch + 4];
   const into = Math.max(0, Math.min(start - map[first]!, map[first + 1]!));
@@ -74,7 +74,10 @@ export function placeOf(map: SourceMap, start: number, end: number, paged: boole
   };
 }
 
-/** The offset in the clean text where each page begins; for a page without text, where the next one does. */
+/**
+ * The offset in the clean text at which each page begins. A page without text gets the offset of the next page with text. Pages after
+ * the last text are left out.
+ */
 export function pageStarts(map: SourceMap): number[] {
   const starts: number[] = [];
   for (let i = 0; i < map.length; i += width) while (starts.length <= map[i + 2]!) starts.push(map[i]!);

@@ -15,11 +15,11 @@ export interface DocumentRow {
   characters: number;
   sha256: string;
   text_sha256: string;
-  /** Null in rows older than the column: media_type then tells the format. */
+  /** Null in rows older than the column. Their format follows from media_type. */
   format: DocumentFormat | null;
-  /** SHA-256 of the structure of the clean text, in the blob store; null in rows older than the column. */
+  /** SHA-256 under which the blob store has the structure of the clean text. Null in rows older than the column. */
   structure_sha256: string | null;
-  /** JSON of a DocumentReport; null in rows older than the column. */
+  /** JSON of a DocumentReport. Null in rows older than the column. */
   report_json: string | null;
   created_seq: number;
   created_at: string;
@@ -51,14 +51,14 @@ export function documentRows(store: Store) {
     count: store.prepare<[string], { n: number }>(`SELECT count(*) AS n FROM document WHERE ${own}`),
     get: store.prepare<[string, string], DocumentRow>(`SELECT * FROM document WHERE ${own} AND id = ?`),
     remove: store.prepare<[string, string]>(`DELETE FROM document WHERE ${own} AND id = ?`),
-    /** Deletes the document of a benchmark that nothing refers to any more. */
+    /** Deletes a benchmark's document and returns its row. Nothing may refer to the document any more. */
     removeBenchmark: store.prepare<[string, string], DocumentRow>(
       "DELETE FROM document WHERE owner_id = ? AND id = ? AND kind = 'benchmark' RETURNING *",
     ),
     addSignatures: store.prepare<[string, Uint8Array]>(
       "INSERT INTO document_signature(document_id, signatures) VALUES(?, ?)",
     ),
-    /** Signatures of the next documents after a created_seq, in order. */
+    /** Signatures of the next documents after a given created_seq, in that order. */
     signatures: store.prepare<[string, number, number], { id: string; created_seq: number; signatures: Buffer }>(
       `SELECT id, created_seq, signatures FROM document JOIN document_signature ON document_id = id
        WHERE ${own} AND created_seq > ? ORDER BY created_seq LIMIT ?`,
@@ -75,7 +75,7 @@ export function documentRows(store: Store) {
        SELECT other_start, other_end, document_id, start, end, similarity FROM document_duplicate WHERE other_id = :id
        ORDER BY 1, 6 DESC, 3`,
     ),
-    /** Returns the stored key; stores the given one if there is none. */
+    /** Stores the given key if there is none yet, and returns the stored key. */
     maskKey: store.prepare<[string], { key: string }>(
       "INSERT INTO mask_key(id, key) VALUES(1, ?) ON CONFLICT DO UPDATE SET key = key RETURNING key",
     ),

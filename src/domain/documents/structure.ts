@@ -1,16 +1,16 @@
-// The structure of a clean text: how it is stored, and what other modules are given.
+// The structure of a clean text: the form in which it is stored, and the form that other modules get.
 import type { Chunk, ReadDocument } from "../../contract/documents.ts";
 import { type ChunkSpan, chunkSpans, type PlainBlock } from "./chunk.ts";
 import { pageStarts, placeOf, type SourceMap } from "./source-map.ts";
 
 const types = ["heading", "paragraph", "item", "row", "code"] as const;
 
-/** The stored form, as JSON. */
+/** The stored form, which is written as JSON. */
 export interface Structure {
   /** Four numbers per block: type, level, start, end. */
   blocks: number[];
   map: SourceMap;
-  /** Whether pages have numbers. */
+  /** Whether the original has numbered pages. */
   paged: boolean;
 }
 
@@ -29,12 +29,12 @@ function plainBlocks({ blocks }: Structure): PlainBlock[] {
 
 export type Parts = Pick<ReadDocument, "pages" | "blocks" | "chunks">;
 
-/** Blocks and chunks with their places in the original. */
+/** Returns the blocks and the chunks with their places in the original, and the page starts. */
 export function readStructure(text: string, structure: Structure): Parts {
   const plain = plainBlocks(structure);
   const place = (start: number, end: number) => placeOf(structure.map, start, end, structure.paged);
   return {
-    // The start of each page in the clean text, if pages have numbers.
+    // The start of each page in the clean text, if the original has numbered pages.
     ...(structure.paged ? { pages: pageStarts(structure.map) } : {}),
     blocks: plain.map((block) => ({ ...block, place: place(block.start, block.end) })),
     chunks: chunkSpans(text, plain).map(

@@ -1,4 +1,4 @@
-// The blocks of a text as it is written: Markdown, CSV, or plain text.
+// Finds the blocks of a text that is Markdown, CSV or plain text.
 import { CsvError, type Options as CsvOptions, parse as parseCsv } from "csv-parse/sync";
 import { Failure } from "../../base/errors.ts";
 import { delimiterOf } from "../../study/inline.ts";
@@ -8,7 +8,7 @@ import { markdownBlocks } from "./markdown.ts";
 import { tooWide } from "./refusal.ts";
 import type { MediaType } from "./store.ts";
 
-/** `name`: the file's name, for error messages. Throws document_limit and document_invalid. */
+/** Returns the blocks in order. `name` is the file's name, for error messages. Throws document_limit, document_invalid. */
 export function blocksOfText(text: string, mediaType: MediaType, name: string): PlainBlock[] {
   if (mediaType === "text/markdown") return markdownBlocks(text, name);
   if (mediaType === "text/csv") return csvBlocks(text, name);
@@ -51,8 +51,8 @@ const underline = /\n(=+|-{3,}|\*{3,}|~{3,})[ \t]*$/;
 const listMark = /^[ \t]*(?:[-*•–]|\d{1,3}[.)])[ \t]+(?=\S)/;
 
 /**
- * Splits plain text at blank lines. A heading is a line underlined with signs, or the first line of a paragraph if it is
- * written in capitals. A line that starts with a mark is an item.
+ * Splits plain text at blank lines. A heading is a line underlined with signs, or the first line of a paragraph if that line is in
+  * capitals. A line that starts with a list mark begins an item.
  */
 function paragraphs(text: string): PlainBlock[] {
   const blocks: PlainBlock[] = [];
@@ -84,11 +84,11 @@ function paragraphs(text: string): PlainBlock[] {
   return blocks;
 }
 
-/** Maximum words of a heading in capitals, and its minimum of capital letters: "GB 12" or "IV." is none. */
+/** Maximum number of words of a heading in capitals, and minimum number of capital letters, so that "GB 12" or "IV." is not one. */
 const mostWords = 12;
 const fewestCapitals = 4;
 
-/** Whether a line is a heading in capitals, such as "3. OPENING HOURS". In a script without case no line is. */
+/** Whether a line is a heading in capitals, such as "3. OPENING HOURS". A line in a script without case never is. */
 function isInCapitals(line: string): boolean {
   const capitals = line.match(/\p{Lu}/gu)?.length ?? 0;
   return (
@@ -100,8 +100,8 @@ function isInCapitals(line: string): boolean {
 }
 
 /**
- * Runs of lines without a blank line between, each with its offset. Not by a regular expression, which takes quadratic
- * time on a long blank line.
+ * Yields the runs of lines without a blank line between them, each with its offset. A regular expression would take quadratic time on
+  * a long blank line.
  */
 function* stretchesOf(text: string): Generator<{ raw: string; index: number }> {
   let from: number | null = null;
@@ -116,10 +116,10 @@ function* stretchesOf(text: string): Generator<{ raw: string; index: number }> {
   if (from !== null) yield { raw: text.slice(from), index: from };
 }
 
-/** Title, chapter, section, sub-section, as most text converters underline them. */
+/** The signs with which most text converters underline a title, a chapter, a section and a sub-section. */
 const headingLevels = ["*", "=", "-", "~"];
 
-/** A paragraph, split where an item begins. */
+/** Splits a paragraph where an item begins. */
 function itemsOf(raw: string, index: number): PlainBlock[] {
   const blocks: PlainBlock[] = [];
   for (const { 0: line, index: at } of raw.matchAll(/[^\n]*\n?/g)) {

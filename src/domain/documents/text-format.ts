@@ -1,4 +1,4 @@
-// Determines the format of a text by its content and by what its name claims.
+// Determines the format of a text from its content and from the format that its name claims.
 import { Failure } from "../../base/errors.ts";
 import type { DocumentFormat } from "../../contract/documents.ts";
 import { delimiterOf } from "../../study/inline.ts";
@@ -6,14 +6,14 @@ import { claimOf, readable } from "./claim.ts";
 import { looksLikeEmail } from "./read/email.ts";
 import { looksLikeJson, looksLikeJsonLines } from "./read/json.ts";
 
-/** A comment ends at the first possible place: otherwise n comments could be read in 2^n ways. */
+/** Matches the start of HTML. A comment ends at the first possible place; otherwise n comments could match in 2^n ways. */
 const isHtml = /^(?:\s|<\?xml[^>]*>|<!--(?:(?!-->)[\s\S])*-->)*<(?:!doctype\s+html|html[\s>])/i;
 const isXml = /^\s*<(?:\?xml\s|!doctype\s(?!\s*html))/i;
 const hasTags = /<(?:p|div|body|table|h[1-6]|ul|ol|span|br|a)\b[^<>]*>/i;
-/** Formats that a name may claim for any text, whatever it looks like. */
+/** Formats that a name may claim for any text except HTML, whatever the text looks like. */
 const anyText = new Set<DocumentFormat | null>(["text", "markdown", "csv"]);
 
-/** The format of a decoded text. Throws entities_refused or document_type for other XML. */
+/** The format of a decoded text. Throws entities_refused or document_type for XML other than HTML. */
 export function textFormat(text: string, name: string): DocumentFormat {
   const claim = claimOf(name);
   const start = text.slice(0, 100_000);
@@ -25,7 +25,7 @@ export function textFormat(text: string, name: string): DocumentFormat {
   }
   if (anyText.has(claim)) return claim!;
   if (claim === "json" && looksLikeJsonLines(text) && !looksLikeJson(text)) return "jsonl";
-  // Broken JSON under a JSON name is reported by its reader, with the position.
+  // If the name claims JSON, broken JSON is left to the JSON reader, which reports the position of the error.
   if (claim === "json" || claim === "jsonl") return /^\s*[[{"\d-]|^\s*(?:true|false|null)/.test(text) ? claim : "text";
   if (looksLikeEmail(start)) return "email";
   if (looksLikeJson(text)) return "json";
@@ -38,7 +38,8 @@ const looksLikeMarkdown = (text: string): boolean =>
   /^#{1,6} \S/m.test(text) || /^\|?( *:?-{3,}:? *\|)+ *:?-*:? *$/m.test(text) || /^```/m.test(text);
 
 /**
- * Whether there are three lines or more with the same number of delimiters, and no comma or full stop of a sentence.
+ * Whether the first lines, at least three of them, all have the same number of delimiters, and none looks like a sentence (by a comma
+  * between words, or a full stop, question mark or exclamation mark at its end).
  */
 function looksLikeCsv(text: string): boolean {
   const lines = text

@@ -1,4 +1,4 @@
-// How an item is asked and graded, both in an evaluation and in an auto-align's look at a third of the sealed items.
+// Asks items and prepares their grading, both for an evaluation and for an auto-align's look at a third of the sealed items.
 import { type Chosen, choose } from "../../base/likelihood.ts";
 import type { Item } from "../../catalog/benchmarks.ts";
 import type { ItemType } from "../../catalog/store.ts";
@@ -6,12 +6,12 @@ import { formatChat } from "../../engine/format/chat-format.ts";
 import type { Generator, ModelRef } from "../../engine/generator.ts";
 import type { GradedItem } from "./grade.ts";
 
-/** What is asked and graded of a benchmark's item. */
+/** The fields of a benchmark's item that asking and grading need. */
 export type BenchmarkItem = Omit<Item, "citations" | "cluster">;
 
-/** Items in a group, which is the engine's batch size. */
+/** Number of items in a group, which is the engine's largest batch for evaluations. */
 export const groupSize = 8;
-/** Token limit of a short answer, which is in the first words. Calibration uses the same limit. */
+/** Token limit of a brief answer, of which only the first words are graded. Calibration uses the same limit. */
 export const answerTokens = 48;
 /** Token limit of an answer that is judged by a rubric. */
 export const longAnswerTokens = 256;
@@ -45,13 +45,13 @@ export function gradedItem({ rivalsOf }: Asking, item: BenchmarkItem): GradedIte
 
 export interface ChosenAnswer {
   item: BenchmarkItem;
-  /** The prompt with each choice, then the prompt alone: the choices are part of what was asked. */
+  /** Tokens of the prompt with each choice, then of the prompt alone. The choices are included because they are part of the question. */
   prompt: number[];
   text: string;
   chosen: Chosen;
 }
 
-/** Scores each choice as the answer to its item, and picks one by `choose`. */
+/** Scores each choice as the answer to its item, and picks one with `choose`. */
 export async function chosenAnswers(
   asking: Asking,
   group: readonly BenchmarkItem[],

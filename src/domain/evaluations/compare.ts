@@ -13,11 +13,11 @@ import { type Compared, compareGuard, compareSplit, judgeTogether, type Limit, l
 type ComparisonRecord = Reply<(typeof evaluations)["evaluations.compare"]>;
 
 export interface Verdict {
-  /** Id of the model whose place it would take. */
+  /** Id of the model that would be replaced. */
   compared_with: string;
   comparisons: Compared[];
   limits: Limit[];
-  /** Why nothing is proven, if no sealed split could be compared; else null. */
+  /** If no sealed split could be compared, why nothing is proven; else null. */
   unproven: string | null;
 }
 
@@ -28,7 +28,10 @@ export interface ComparingParts {
 }
 
 export interface Comparing {
-  /** Throws conflict if one of them has no finished evaluation or they were not asked the same prompts. */
+  /**
+   * Compares the latest finished evaluations of two models on a benchmark. Throws conflict if one of the models has none, or if the two
+   * were not asked the same prompts.
+   */
   compare(ownerId: string, modelId: string, otherId: string, benchmarkId: string): ComparisonRecord;
   judgePromotion(ownerId: string, modelId: string, inPlaceOf: string): Verdict;
 }
@@ -45,7 +48,7 @@ export function createComparing({ store, sql, clock }: ComparingParts): Comparin
     return row === undefined ? null : sideOf(sql, row);
   };
 
-  /** The splits that both models were asked, with their items. */
+  /** The splits on which both models were asked the same prompts, with the paired answers. */
   const splitsOf = (first: Side, second: Side) =>
     splitNames.flatMap((split) => {
       const pairs = pairItems(first, second, split);

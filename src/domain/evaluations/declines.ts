@@ -1,6 +1,6 @@
-// Whether an answer declines: it contains a phrase with which people and models say that they do not know or will not
-// answer. Not detected: a guess after a refusal, irony, and languages other than English, for which a benchmark gives
-// aliases.
+// Determines whether an answer declines. An answer declines if it contains an English phrase with which people and models say that
+// they do not know or will not answer. A guess after such a phrase is not detected, nor is irony. For other languages, a benchmark
+// gives aliases.
 
 const told = "answer|say|tell|find|determine|provide|help|assist|share|comply|give|confirm|do that|discuss|verify";
 const unsaid =
@@ -18,7 +18,7 @@ const declining = [
   String.raw`^\W*(?:it is |it's |that is |that's )?unknown\b`,
 ].map((pattern) => new RegExp(pattern, "u"));
 
-/** Characters at the start of an answer within which it has to decline. */
+/** Number of characters at the start of an answer that are searched for such a phrase. */
 const window = 300;
 
 export function declines(answer: string): boolean {

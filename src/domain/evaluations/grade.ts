@@ -1,18 +1,18 @@
-// Grades short answers. An answer is right if a gold or one of its aliases occurs, as whole tokens, in its first 20
-// tokens, and no competing value (another item's gold of the same kind) does: listing every possible answer is not
-// right. Not judged: negation, arithmetic, long answers; a gold without a letter or digit is never matched.
+// Grades short answers. An answer is right if the gold or one of its aliases occurs, as whole tokens, in the answer's first 20
+// tokens, and no competing value (another item's gold of the same kind) does. An answer that lists every possible value is
+// therefore wrong. Negation, arithmetic and long answers are not judged. A gold without tokens, such as "?", is never matched.
 import { remembered } from "../../base/remembered.ts";
 import { declines } from "./declines.ts";
 import { isMonth, isNumber, isSignUnit, type Token, tokensOf } from "./tokens.ts";
 
-/** Tokens of an answer that count; a longer gold widens the window to its own length. */
+/** Number of tokens at the start of an answer that count. A longer gold widens this window to its own length. */
 export const answerWindow = 20;
 
 export interface GradedItem {
   response: string;
   aliases: readonly string[];
   competitors: readonly string[];
-  /** Absolute tolerance for a numeric gold: the answer is right if its first number lies within it. */
+  /** Absolute tolerance for a numeric gold. The answer matches if its first number is within the tolerance. */
   tolerance?: number | null;
   /** The question has no answer, so declining is right, in whatever words. */
   declines?: boolean;
@@ -40,7 +40,7 @@ export function grade(answer: string, item: GradedItem): Grade {
   return competes ? { correct: false, reason: "competing_value" } : { correct: true, reason };
 }
 
-/** Whether an answer is right where only these wrong answers compete with it. */
+/** Whether an answer is right if only `rivals` compete with the gold. */
 export const isRight = (
   answer: string,
   { response, aliases, rivals }: { response: string; aliases: string[]; rivals: string[] },
@@ -48,12 +48,12 @@ export const isRight = (
 
 interface Prepared {
   golds: Token[][];
-  /** Without those that contain a gold or are contained in one: they are the same answer in longer or shorter words. */
+  /** Competitors that contain a gold or are contained in one are left out, as the same answer in longer or shorter words. */
   competitors: Token[][];
   keepArticles: boolean;
 }
 
-/** Cached, because an item is graded again at every check. */
+/** Cached, because the same item is graded many times. */
 const prepare = remembered((item: GradedItem): Prepared => {
   const texts = [item.response, ...item.aliases];
   const keepArticles = texts.some((text) => tokensOf(text).length === 0);
@@ -74,7 +74,7 @@ function startsOf(tokens: readonly Token[], wanted: readonly Token[]): number[] 
 
 const holds = (tokens: readonly Token[], wanted: readonly Token[]): boolean => startsOf(tokens, wanted).length > 0;
 
-/** Whether the window contains the wanted tokens. An amount may lack its unit sign, but must not have another one. */
+/** Whether the window contains the wanted tokens. An amount may lack its unit sign, but must not have a different one. */
 function states(window: readonly Token[], wanted: readonly Token[]): boolean {
   if (holds(window, wanted)) return true;
   if (wanted.length !== 2 || !isNumber(wanted[0]!) || !isSignUnit(wanted[1]!)) return false;
@@ -106,8 +106,8 @@ export function kindOf(gold: string): string {
 }
 
 /**
- * Maximum number of rivals of one item: the next ones after it. Lists of all rivals would grow with the square of the
- * benchmark.
+ * Maximum number of rivals of one item. If there are more, the next ones after the item are taken, because lists of all rivals would
+  * grow with the square of the benchmark.
  */
 const mostCompetitors = 1000;
 
@@ -118,8 +118,8 @@ export interface Question {
 }
 
 /**
- * Returns, for item `index`, the golds of other items of the same kind, each once in order of appearance. Leaves out
- * its own gold and aliases, and values that its question names, since any answer may repeat those.
+ * Returns a function that lists, for the item at `index`, the golds of other items of the same kind, each once. The list leaves out
+  * the item's own gold and aliases, and values that its question names, since any answer may repeat those.
  */
 export function competition(items: readonly Question[]): (index: number) => string[] {
   const byKind = new Map<string, Map<string, { text: string; tokens: Token[] }>>();

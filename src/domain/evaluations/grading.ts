@@ -1,4 +1,4 @@
-// The worker thread that grades.
+// The worker thread that grades answers.
 import { Piscina } from "piscina";
 import type { Grade } from "./grade.ts";
 import type { GradeTask } from "./grade.worker.ts";
@@ -9,8 +9,8 @@ export interface Grading {
 }
 
 /**
- * One thread is enough: it only has to be separate from the serving thread. It exits when it has been idle for 30
- * seconds.
+ * Grades on one worker thread. One is enough, because it only has to be separate from the serving thread. The thread exits when it
+  * has been idle for 30 seconds.
  */
 export function createGrading(): Grading {
   const pool = new Piscina({

@@ -1,8 +1,8 @@
-// Guards: abilities that training must not cost. A run measures them on its model and on the base; the results are kept
-// with the model and read when it is promoted.
+// Guards (regression suites): abilities that must not get worse by training. A run measures them on its model and on the base. The
+// results are stored with the model, and read for evaluation results and promotions.
 import type { GuardRow } from "./store.ts";
 
-/** Result of one item of a guard; scores in [0, 1]. */
+/** Scores of the base and of the aligned model on one item of a guard, in [0, 1]. */
 export interface GuardItem {
   /** Name of the item, the same in every run. */
   item: string;
@@ -20,7 +20,7 @@ export interface Guard {
   aligned: number;
   /** Upper limit for the aligned model's value, for a guard where less is better and no items are compared. */
   most?: number | null;
-  /** At least those of the n items that the two models answered differently. */
+  /** Results of single items. Includes at least those of the n items on which the two models' scores differ. */
   items: GuardItem[];
 }
 

@@ -2,7 +2,7 @@
 //
 //   QUEUED ──claimed──► PROCESSING ──► READY
 //      ▲                    │  └─────► FAILED   (with `error`)
-//      └──appliance restarted (answers stay)
+//      └──appliance restarted, or too little memory free (answers stay)
 //
 // Invariant: the public status is a view of the job's state, so the two cannot disagree.
 import { Failure } from "../../base/errors.ts";
@@ -36,19 +36,19 @@ export interface EvaluationParts {
   clock: Clock;
   /** Tells the runner that there is work. */
   wake: () => void;
-  /** The caller's model or a base, deployed or not. Throws not_found. */
+  /** Finds the owner's model or a base, deployed or not. Throws not_found. */
   findModel: (ownerId: string, modelId: string) => { modelId: string; baseId: string };
-  /** The caller's benchmark. Throws not_found. */
+  /** Finds the owner's benchmark. Throws not_found. */
   findBenchmark: (ownerId: string, benchmarkId: string) => { name: string };
   /** Items of all splits, in order. */
   itemsOf: (benchmarkId: string) => Pick<BenchmarkItem, "split" | "type">[];
-  /** Items answered so far in the running evaluation, including those not written yet; 0 for any other. */
+  /** Number of items answered so far in the running evaluation, including those not written yet. 0 for any other evaluation. */
   answeredOf: (evaluationId: string) => number;
-  /** What a queued evaluation waits for besides its turn; null if nothing. */
+  /** What a queued evaluation waits for besides its turn. Null if it waits for nothing else. */
   waitingFor: (evaluationId: string) => string | null;
   /** Interrupts the answering of an evaluation that is being stopped. */
   stopAnswering: (evaluationId: string) => void;
-  /** Writes an audit record in the caller's transaction. Without `by`, the act is that of the person at the machine. */
+  /** Writes an audit record in the caller's transaction. Without `by`, the record names the person at the machine. */
   audit: (act: string, subject: string, detail: Record<string, unknown>, by?: Caller) => void;
 }
 
@@ -58,7 +58,7 @@ export interface NewEvaluation {
   modelId: string;
   baseId: string;
   benchmarkId: string;
-  /** The alignment whose run asks for the evaluation; null for any other. */
+  /** The alignment that queues the evaluation of its model. Null if a user's request queues it. */
   alignmentId: string | null;
   /** Default: all splits. */
   splits?: readonly Split[];
@@ -80,10 +80,10 @@ export interface Evaluations {
     result: { score: number; low: number; high: number; n: number } | null;
   }[];
   /**
-   * Stores the guards that a run measured, in the transaction that registers its model. Repeating it changes nothing.
+   * Stores the guards that a run measured, in the transaction that registers its model. A guard that is already stored stays unchanged.
    */
   keepGuards(modelId: string, guards: readonly Guard[]): void;
-  /** What speaks against a model in another one's place; see verdict.ts. It uses sealed splits and records that use. */
+  /** Compares a model with the one that it would replace; see verdict.ts. Uses sealed splits, and records that use. */
   judgePromotion(ownerId: string, modelId: string, inPlaceOf: string): Verdict;
   /** Deletes an evaluation that has ended, within the caller's transaction. */
   remove(evaluationId: string, caller: Caller): void;
@@ -294,7 +294,7 @@ function toResults(sql: EvaluationsSql, row: EvaluationRow): Results {
   if (kept === null || row.state !== "succeeded")
     throw new Failure("conflict", `The evaluation is ${statusOf[row.state]}: results are available once it is READY`);
   const items = sql.items.all(row.id);
-  // Recompute: the base may have been evaluated since, and an older version stored fewer fields.
+  // The summary is computed again if the base has an evaluation, which may be newer, or if an older version stored fewer fields.
   const paired = pairWithBase(sql, row) ?? kept.paired;
   const summary = "types" in kept && paired === null ? kept : summarise(items, paired, kept.judge ?? null);
   const { clusters } = clustersOf(items);

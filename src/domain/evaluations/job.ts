@@ -5,11 +5,11 @@
 //   choice                    each choice scored as the answer        ┘
 //
 // Invariants:
-//   1. A group's answers are written in one transaction under the claim: a restart resumes at a group boundary, so that the
-//      engine's batches, and therefore the texts, are the same as without it.
+//   1. A group's answers are written in one transaction under the claim. A restart therefore resumes at a group boundary, so that
+//      the engine's batches, and with them the texts, are the same as without the restart.
 //   2. No item is answered twice; none is left out.
 //   3. All answers of one evaluation were made under the same settings.
-//   4. The first answer to a sealed item is written together with the touch that records it.
+//   4. The first answer to a sealed item is written in one transaction with the touch, which records that the split was used.
 
 import { Failure } from "../../base/errors.ts";
 import { sha256 } from "../../base/files.ts";
@@ -39,7 +39,7 @@ import { correctedShare, createJudge, type Judge, measureJudge, rubricScore, typ
 import { type JudgeRecord, type Paired, pair, type Side, summarise } from "./results.ts";
 import type { EvaluationRow, EvaluationsSql } from "./store.ts";
 
-/** How an item was answered and graded, as stored. There is no seed: answers are greedy. */
+/** How an item was answered and graded, as stored. There is no seed, because decoding is greedy. */
 export type Method =
   | { by: "answer"; max_tokens: number; reason: Grade["reason"] }
   | { by: "likelihood"; chosen: number; chosen_unnormalised: number; logprobs: number[] }
@@ -48,9 +48,9 @@ export type Method =
 export interface EvaluatedModel {
   modelId: string;
   ref: ModelRef;
-  /** null on a base model. */
+  /** Null for a base model. */
   calibration: Calibration | null;
-  /** SHA-256 of the files that serve it: the base, and the adapter if there is one. */
+  /** SHA-256 of the model's files: the base, and the adapter if there is one. */
   baseSha256: string;
   adapterSha256: string | null;
 }
@@ -65,30 +65,30 @@ export interface EvaluateParts {
   /** Name of the inference engine, stored in the settings. */
   engine: string;
   /**
-   * The chance that a question is out of domain, computed as for served answers; null if it is not known.
+   * The probability that a question is out of domain, computed as for served answers. Null if it is not known.
    */
   drift: {
     of(calibration: Calibration, question: string): Promise<{ outOfDomain: number | null }>;
   };
   /** The benchmark's items, in item order. */
   itemsOf: (benchmarkId: string) => BenchmarkItem[];
-  /** Deployed or not. Throws not_found. */
+  /** Finds a model, deployed or not. Throws not_found. */
   findModel: (ownerId: string, modelId: string) => EvaluatedModel;
-  /** Keeps the model loaded until released, whatever happens to it meanwhile. Throws what loading throws. */
+  /** Loads the model and keeps it loaded until released, whatever happens to the model meanwhile. Throws what loading throws. */
   lease: (ref: ModelRef) => Promise<{ release(): Promise<void> }>;
 }
 
 export interface EvaluateWorker extends Worker {
-  /** Items answered so far, including those not written yet: a group takes half a minute on a slow machine. */
+  /** Number of items answered so far. Includes those not written yet, because a group takes half a minute on a slow machine. */
   answered(evaluationId: string): number;
-  /** Why it was put back into the queue; null if it was not. */
+  /** Why the evaluation was put back into the queue. Null if it was not. */
   waitingFor(evaluationId: string): string | null;
   /** Interrupts the answering of an evaluation that is being stopped. */
   stop(evaluationId: string): void;
 }
 
 /**
- * Wait before the job is claimed again to see whether there is memory; it doubles each time, up to the longest wait.
+ * Wait before the job is claimed again to see whether there is enough memory. The wait doubles each time, up to `longestWaitMs`.
  */
 const firstWaitMs = 2_000;
 const longestWaitMs = 60_000;
@@ -111,7 +111,7 @@ export function createEvaluateWorker(parts: EvaluateParts): EvaluateWorker {
   }
 
   /**
-   * Puts the job back into the queue while others hold the memory that it needs. It resumes later at a group boundary.
+   * Puts the job back into the queue while other models hold the memory that it needs. The job resumes later at a group boundary.
    */
   function waitForRoom(claim: Claim, error: Failure): void {
     const waitMs = waiting?.id === claim.subjectId ? Math.min(2 * waiting.waitMs, longestWaitMs) : firstWaitMs;
@@ -120,7 +120,7 @@ export function createEvaluateWorker(parts: EvaluateParts): EvaluateWorker {
   }
 
   return {
-    // Two evaluations would only take turns in the engine and keep two models in memory.
+    // One at a time, because two evaluations would only take turns in the engine and keep two models in memory.
     concurrency: 1,
     canStart: () => waiting === null || clock.monotonicMs() >= waiting.untilMs,
     answered: (evaluationId) => (current.id === evaluationId ? current.answered : 0),
@@ -187,13 +187,13 @@ interface Answered {
   text: string;
   score: number;
   method: Method;
-  /** Features of a generated text; null for a choice and for an answer without tokens. */
+  /** Features of a generated text. Null for a choice, and for an answer without tokens. */
   features: number[] | null;
-  /** null for a choice and on a base model. */
+  /** Null for a choice, and for a base model. */
   confidence: number | null;
 }
 
-/** All items of these types in order, and how many of them are answered: whole groups, by invariant 1. */
+/** All items of these types in order, and how many of them are already answered. Those are whole groups, by invariant 1. */
 function open(work: Work, types: readonly ItemType[]): { items: BenchmarkItem[]; startAt: number } {
   const items = work.items.filter(({ type }) => types.includes(type));
   const answered = new Set(work.parts.sql.answered.all(work.row.id).map(({ sample_num }) => sample_num));
@@ -210,7 +210,7 @@ async function answerAll(work: Work, signal: AbortSignal): Promise<void> {
   signal.throwIfAborted();
 }
 
-/** Sends all brief questions in one engine request. Grading and writing run while it continues. */
+/** Sends all brief questions in one engine request. Grading and writing run while the engine continues. */
 async function answerBriefly(work: Work, signal: AbortSignal): Promise<void> {
   const { clock, generator } = work.parts;
   const { items, startAt } = open(work, briefTypes);
@@ -229,7 +229,7 @@ async function answerBriefly(work: Work, signal: AbortSignal): Promise<void> {
     group = [];
     since = clock.monotonicMs();
     written = written.then(async () => write(work, await matched(work, full), seconds));
-    // After a failed write nothing more is computed; the error itself is thrown by the awaits below.
+    // After a failed write, the engine request is aborted. The awaits below throw the error itself.
     written.catch((error) => giveUp.abort(error));
   };
   try {
@@ -267,7 +267,7 @@ async function matched(
   }));
 }
 
-/** Works through the items in groups: each is answered, graded and written before the next begins. */
+/** Works through the items in groups. Each group is answered, graded and written before the next begins. */
 async function inGroups(
   work: Work,
   types: readonly ItemType[],
@@ -330,7 +330,7 @@ async function chooseAnswers(work: Work, group: readonly BenchmarkItem[], signal
 const featuresOf = (answer: EvaluatedAnswer): number[] | null =>
   answer.steps.length === 0 ? null : answerFeatures(answer.steps, answer.finishReason);
 
-/** The confidence that the answer would be served with: null on a base model, 0 for an answer without tokens. */
+/** The confidence with which the answer would be served. Null for a base model, 0 for an answer without tokens. */
 async function confidenceOf({ parts, model }: Work, item: BenchmarkItem, answer: EvaluatedAnswer) {
   const { calibration } = model;
   if (calibration === null) return null;
@@ -342,7 +342,7 @@ async function confidenceOf({ parts, model }: Work, item: BenchmarkItem, answer:
   return scoreConfidence(calibration, featureNames, features, { outOfDomain, said, voided }).score;
 }
 
-/** Invariant 3. Throws conflict if the engine or its template changed after the first answers. */
+/** Stores the settings (invariant 3). Throws conflict if the engine or the chat template changed after the first answers. */
 function keepSettings({ parts, claim, row }: Work, templateSha256: string): void {
   const asked = JSON.parse(row.settings_json) as object;
   const settings = JSON.stringify({ ...asked, template_sha256: templateSha256, engine: parts.engine });
@@ -401,7 +401,7 @@ async function finish(work: Work, signal: AbortSignal): Promise<void> {
   queue.move(claim, "succeeded", {}, () => sql.finish.run({ id: row.id, result, at: clock.now() }));
 }
 
-/** The judge of the long answers and its error rates on this benchmark; null if there are no long answers. */
+/** The judge of the long answers and its error rates on this benchmark. Null if there are no long answers. */
 async function judgeRecord(work: Work, signal: AbortSignal): Promise<JudgeRecord | null> {
   const { judgeModel, items, parts, row } = work;
   const long = items.filter(({ type }) => type === "long");

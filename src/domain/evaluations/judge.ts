@@ -1,6 +1,6 @@
-// The judge of long answers: a model that is asked for each point of the rubric whether the answer meets it. The more
-// likely of Yes and No is its verdict, so that it always decides the same way. Its error rates are measured on answers
-// whose truth is known: the reference, which meets its own rubric, and the reference of another item, which does not.
+// The judge of long answers is a model that is asked, for each point of the rubric, whether the answer meets the point. The judge's
+// verdict is the more likely of Yes and No, so that it is deterministic. The judge's error rates are measured on answers with a known
+// verdict: an item's reference answer, which meets the item's rubric, and another item's reference answer, which does not.
 import { type Score, wilson } from "../../base/statistics/intervals.ts";
 import type { RubricPoint } from "../../catalog/benchmarks.ts";
 import { formatChat } from "../../engine/format/chat-format.ts";
@@ -62,7 +62,7 @@ export function createJudge(generator: Generator, ref: ModelRef): Judge {
 /** Maximum score of an answer that fails an essential point. */
 const withoutEssential = 0.5;
 
-/** Σ weight·met / Σ weight. */
+/** Σ weight·met / Σ weight, but at most 0.5 if an essential point is not met. */
 export function rubricScore(rubric: readonly RubricPoint[], verdicts: readonly Verdict[]): number {
   const total = rubric.reduce((sum, { weight }) => sum + weight, 0);
   const met = rubric.reduce((sum, { weight }, index) => sum + (verdicts[index]!.met ? weight : 0), 0);
@@ -80,7 +80,7 @@ export interface JudgeError {
 /** Maximum number of items whose references are judged. */
 const mostItems = 40;
 
-/** Measures the judge's error rates. `others`: for each item, a text that answers another item. */
+/** Measures the judge's error rates. `others` has, for each item, a text that answers another item. */
 export async function measureJudge(
   judge: Judge,
   items: readonly RubricItem[],
@@ -108,8 +108,8 @@ export async function measureJudge(
 
 /**
  * The share of points that are truly met, in points out of 100, from the share that the judge says are met (Rogan and
- * Gladen 1978). Null if the judge was not shown to tell met from unmet better than chance: the formula would divide by
- * almost 0.
+  * Gladen 1978). Null if the judge was not shown to tell met from unmet better than chance, because the formula would then divide by
+  * almost 0.
  */
 export function correctedShare(observed: number, { sensitivity, specificity }: JudgeError): number | null {
   const [hit, spared] = [sensitivity.score / 100, specificity.score / 100];

@@ -1,6 +1,6 @@
-// A look at some sealed items for an auto-align. They are answered on the serving engine and graded as in an
-// evaluation, or scored by the reward if the target is a reward. Only the scores are returned, and only the use of the
-// sealed split is stored, so an interrupted look is simply repeated.
+// Scores a checkpoint of an auto-align on some sealed items (a look). The items are answered on the serving engine and graded as in
+// an evaluation, or scored by the reward if the auto-align's target is a reward. Only the scores are returned, and only the use of
+// the sealed split is stored, so an interrupted look is simply repeated.
 import { type Clock, givingWay } from "../../base/time.ts";
 import type { AutoAlignRequest } from "../../contract/auto-align.ts";
 import type { Generator, ModelRef } from "../../engine/generator.ts";
@@ -28,10 +28,10 @@ export interface LookParts {
   /** The benchmark's items, in item order. */
   itemsOf: (benchmarkId: string) => BenchmarkItem[];
   /**
-   * Scoring function of the reward, if the auto-align's target is a reward; null if it is the share of right answers.
+   * Scoring function of the reward, if the auto-align's target is a reward. Null if the target is the share of right answers.
    */
   rewardOf: (config: AutoAlignRequest["config"]) => Promise<RewardScore | null>;
-  /** Keeps the model loaded until released. Throws what loading throws. */
+  /** Loads the model and keeps it loaded until released. Throws what loading throws. */
   lease: (ref: ModelRef) => Promise<{ release(): Promise<void> }>;
 }
 
@@ -47,7 +47,7 @@ export interface AskedLook {
 
 type RewardScore = (answer: string, item: BenchmarkItem) => number;
 
-/** Scores in [0, 1], in the order of the samples, and the hours that the device took. */
+/** Returns the scores in [0, 1], in the order of the samples, and the hours that answering and scoring took. */
 export type ScoreLook = (look: AskedLook) => Promise<{ scores: number[]; hours: number }>;
 
 export function createLook(parts: LookParts): ScoreLook {
@@ -165,7 +165,7 @@ const groups = <Item>(items: readonly Item[]): Item[][] =>
     items.slice(at * groupSize, (at + 1) * groupSize),
   );
 
-/** Greedy answers, in the engine's fixed batch shape. */
+/** Returns greedy answers, in the engine's fixed batch shape. */
 async function answered(
   asking: Asking,
   items: readonly BenchmarkItem[],

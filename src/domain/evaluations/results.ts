@@ -14,7 +14,7 @@ type Results = Reply<(typeof evaluations)["evaluations.results"]>;
 export type Paired = NonNullable<Results["paired"]>;
 export type JudgeRecord = NonNullable<Results["judge"]>;
 
-/** Stored in result_json. */
+/** The summary of an evaluation, as stored in result_json. */
 export interface Summary extends ClusteredScore {
   splits: Partial<Record<Split, ClusteredScore>>;
   /** Scores by type on the sealed split. */
@@ -28,7 +28,7 @@ export interface Summary extends ClusteredScore {
 export type TypeScore = Score & { type: ItemType; chance: number | null };
 export type ClusteredBy = "document" | "fact";
 
-/** One sentence on the model compared with its base; null if they were not compared. */
+/** One sentence on the model compared with its base. Null if they were not compared. */
 export function headlineOf(paired: Paired | null, guards: readonly Guard[]): string | null {
   if (paired === null) return null;
   const { difference, p_value, minimum_detectable } = paired;
@@ -42,7 +42,7 @@ export function headlineOf(paired: Paired | null, guards: readonly Guard[]): str
   return fell.length === 0 ? gain : `${gain}; the model got worse at what the base could do: ${fell.join(", ")}`;
 }
 
-/** Regression suites in which the model got worse than its base, beyond chance, and exceeded limits. */
+/** Names of the regression suites in which the model got worse than its base beyond chance, or exceeds the suite's limit. */
 export const fallenIn = (guards: readonly Guard[]): string[] => guards.filter(hasFallen).map(({ name }) => name);
 
 const points = (value: number): string => value.toFixed(1);
@@ -58,12 +58,13 @@ export const splitNames = ["dev", "sealed", "retention"] as const;
 const typeNames = ["short", "numeric", "choice", "long", "refusal"] as const;
 
 /**
- * Minimum number of documents for clustering by document: with fewer clusters, an interval would be almost meaningless.
+ * Minimum number of documents for clustering by document. With fewer clusters, an interval would be almost meaningless.
  */
 const fewestDocuments = 10;
 
 /**
- * The cluster of each item: the first document it cites or, if there are few documents or an item cites none, its fact.
+ * The cluster of each item, which is the first document that the item cites. If there are too few documents, or an item cites none, the
+  * cluster of each item is its fact.
  */
 export function clustersOf(items: readonly Pick<ItemRow, "cluster" | "citations_json">[]): {
   by: ClusteredBy;
@@ -81,7 +82,7 @@ export function clustersOf(items: readonly Pick<ItemRow, "cluster" | "citations_
 /** Assumed share of items on which two models disagree, if they were not compared. */
 const assumedDiscordance = 0.2;
 
-/** The overall `score` is that of the sealed split: the other splits were seen while the model was made. */
+/** The overall `score` is that of the sealed split, because the other splits were seen while the model was made. */
 export function summarise(answers: readonly ItemRow[], paired: Paired | null, judge: JudgeRecord | null): Summary {
   const of = (some: readonly ItemRow[]): ClusteredScore =>
     scoreOf(
@@ -131,7 +132,7 @@ export interface ItemPair {
 
 /**
  * Pairs the answers of two sides by item. Null if they were not asked the very same prompts, because the template or
- * the benchmark changed. Prompts of models over different bases are not compared: each base has its own template.
+ * the benchmark changed. Prompts of models over different bases are not compared, because each base has its own template.
  */
 export function pairItems(first: Side, second: Side, split: Split): ItemPair[] | null {
   const theirs = new Map(second.answers.map((answer) => [answer.sample_num, answer]));
@@ -152,7 +153,7 @@ export const comparePairs = (pairs: readonly ItemPair[]): Comparison =>
     clustersOf(pairs.map(({ first }) => first)).clusters,
   );
 
-/** Comparison over the sealed split; null if there is nothing to compare. */
+/** Compares two sides on the sealed split. Null if there is nothing to compare. */
 export function pair(first: Side, second: Side): Paired | null {
   const pairs = pairItems(first, second, "sealed");
   if (pairs === null || pairs.length === 0) return null;

@@ -1,6 +1,6 @@
-// Asks the models that an auto-align's reward names, during its run. An installed judge replies with the likeliest of
-// the given choices, which is deterministic; an upstream judge replies in its own words. A preference model is a
-// cross-encoder that scores pairs.
+// Asks the models that an auto-align's reward names, during the auto-align's run. An installed judge replies with the likeliest of
+// the given choices, which is deterministic. An upstream judge replies in its own words. A preference model is a cross-encoder that
+// scores each pair of a prompt and an answer.
 
 import { Failure, type FailureCode } from "../../base/errors.ts";
 import { choose } from "../../base/likelihood.ts";
@@ -11,9 +11,9 @@ import type { Generator, ModelRef } from "../../engine/generator.ts";
 
 export interface RewardModelsParts {
   generator: Generator;
-  /** Deployed or not. Throws not_found. */
+  /** Finds a model, deployed or not. Throws not_found. */
   findModel: (ownerId: string, model: string) => { ref: ModelRef };
-  /** Keeps the model loaded until released. Throws what loading throws. */
+  /** Loads the model and keeps it loaded until released. Throws what loading throws. */
   lease: (ref: ModelRef) => Promise<{ release(): Promise<void> }>;
   /** A chat model's answer to one message, at temperature 0. */
   say: (
@@ -22,14 +22,14 @@ export interface RewardModelsParts {
     content: string,
     signal: AbortSignal,
   ) => Promise<string>;
-  /** Waits between tries, in order; after the last one the error is thrown. */
+  /** Waits between attempts, in order. If the attempt after the last wait fails too, its error is thrown. */
   waitsMs?: readonly number[];
 }
 
 export interface NamedModels {
   judge: { model: string; provider: string | null } | null;
   preferenceModel: string | null;
-  /** API key in whose name an upstream is asked. */
+  /** API key on whose behalf an upstream is called. */
   key_id: string;
 }
 
@@ -40,7 +40,7 @@ export type AskRewardModel = (
   signal: AbortSignal,
 ) => Promise<string | readonly number[]>;
 
-/** Errors that may not recur at another try. */
+/** Errors that may not recur at the next attempt. */
 const passing: readonly FailureCode[] = ["engine_busy", "upstream_failed", "out_of_memory", "load_cooling"];
 
 export function createRewardModels(parts: RewardModelsParts): AskRewardModel {

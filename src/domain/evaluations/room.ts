@@ -1,4 +1,4 @@
-// The room of evaluations put together: its endpoints, its worker, and what alignments ask of it while a run is under way.
+// Puts the evaluations room together: its endpoints, its worker, and the functions that alignments call.
 import { Failure } from "../../base/errors.ts";
 import type { Item } from "../../catalog/benchmarks.ts";
 import type { Catalog } from "../../catalog/index.ts";
@@ -17,9 +17,9 @@ import { prepareEvaluations } from "./store.ts";
 
 type RewardConfig = AutoAlignRequest["config"];
 
-/** Scores answers by the reward that a configuration names; `declines` says whether an answer declines. */
+/** Scores answers by the reward that a configuration names. `declines` returns whether an answer declines. */
 export interface RewardMetric {
-  /** Null if the target is the share of right answers. */
+  /** Returns the scoring function. Null if the target is the share of right answers. */
   rewardScore(config: RewardConfig, declines: Declines): Awaited<ReturnType<LookParts["rewardOf"]>>;
   /** Throws a validation failure if the reward cannot score every item. */
   checkMetric(config: RewardConfig, items: readonly MetricItem[], declines: Declines): void;
@@ -31,12 +31,12 @@ type MetricItem = Pick<Item, "sample_num" | "instruction" | "response" | "aliase
 export type EvaluationsRoomParts = Pick<EvaluationParts, "store" | "queue" | "clock" | "wake" | "audit"> &
   Pick<EvaluateParts, "generator" | "engine" | "drift"> &
   Pick<RewardModelsParts, "say"> & {
-    /** Scoring by rewards. It is loaded when an auto-align first needs it, because that would slow every start. */
+    /** Loads the scoring by rewards when an auto-align first needs it, because loading it at once would slow every start. */
     loadMetric: () => Promise<RewardMetric>;
     catalog: Catalog;
-    /** Keeps a model loaded until released. An aligned model must be deployed. */
+    /** Loads a model and keeps it loaded until released. An aligned model must be deployed. */
     leaseForRequest: (ref: ModelRef) => Promise<{ release(): Promise<void> }>;
-    /** As leaseForRequest; an aligned model need not be deployed. */
+    /** As leaseForRequest, but an aligned model need not be deployed. */
     leaseForWork: (ref: ModelRef) => Promise<{ release(): Promise<void> }>;
   };
 

@@ -19,7 +19,7 @@ export interface EvaluationRow {
   splits_json: string;
   settings_json: string;
   result_json: string | null;
-  /** Time spent answering, by the monotonic clock. */
+  /** Seconds spent answering, by the monotonic clock. */
   seconds: number;
   created_at: string;
   updated_at: string;
@@ -39,7 +39,7 @@ export interface AnswerRow {
   correct: 0 | 1;
   /** In [0, 1]. */
   score: number;
-  /** How it was answered and graded. */
+  /** How the item was answered and graded (JSON of a Method). */
   method_json: string;
   confidence: number | null;
   prompt_sha256: string;
@@ -108,7 +108,7 @@ const evaluation = `SELECT e.*, j.state, j.error_text, j.finished_at,
   (SELECT count(*) FROM evaluation_answer AS a WHERE a.evaluation_id = e.id) AS answered
   FROM evaluation AS e JOIN job AS j ON j.subject_id = e.id AND j.kind = 'evaluate'`;
 
-/** A worker that has lost its claim to the job writes nothing more. */
+/** Whether the worker still has its claim to the job. A worker that has lost its claim writes nothing more. */
 const isClaimed = "EXISTS(SELECT 1 FROM job WHERE id = :jobId AND fence = :fence AND state = 'running')";
 
 export const prepareEvaluations = (store: Store) => ({
@@ -135,7 +135,7 @@ export const prepareEvaluations = (store: Store) => ({
   removeAnswers: store.prepare<[string]>("DELETE FROM evaluation_answer WHERE evaluation_id = ?"),
   remove: store.prepare<[string]>("DELETE FROM evaluation WHERE id = ?"),
   removeGuards: store.prepare<[string]>("DELETE FROM guard_result WHERE model_id = ?"),
-  /** The owner's latest finished evaluation of a model on a benchmark that covered the sealed split. */
+  /** The owner's latest finished evaluation of a model on a benchmark, among those that covered the sealed split. */
   latestReady: store.prepare<{ ownerId: string; modelId: string; benchmarkId: string }, EvaluationRow>(
     `${evaluation} WHERE e.owner_id = :ownerId AND e.model_id = :modelId AND e.benchmark_id = :benchmarkId
      AND j.state = 'succeeded' AND EXISTS(SELECT 1 FROM json_each(e.splits_json) WHERE value = 'sealed')

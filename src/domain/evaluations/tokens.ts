@@ -1,4 +1,4 @@
-// The normal form in which short answers are compared: what a person would call the same answer gives the same tokens.
+// Converts short answers to the normal form in which they are compared. Answers that a person would call the same give the same tokens.
 //
 //   case, Unicode form        NFKC, lower case; every dash is "-"
 //   articles, punctuation     dropped: a, an, the; 's at the end of a word
@@ -6,7 +6,7 @@
 //                             a unit after a number loses its plural s; 10km = 10 km
 //   money and shares          $1,200 = USD 1,200 = 1200 dollars; 5% = 5 percent = 5 per cent
 //   dates                     2019-03-12 = 12.3.2019 = March 12th, 2019 = 12 Mar 2019, as the tokens 12 march 2019.
-//                             12/03/2019 stays three numbers: which is the month depends on the country
+//                             12/03/2019 stays three numbers, because which of them is the month depends on the country
 //   scripts without spaces    a token per character
 
 export type Token = string;
@@ -54,7 +54,7 @@ const unitNamed = new Map<string, string>([
 const signUnits = new Set(unitNamed.values());
 const articles = new Set(["a", "an", "the"]);
 
-/** Currencies and the percent sign: what may be left out beside a number without changing the answer. */
+/** Whether a token is a currency or the percent sign, which may be left out beside a number without changing the answer. */
 export const isSignUnit = (token: Token): boolean => signUnits.has(token);
 export const isNumber = (token: Token): boolean => /^-?\d+(\.\d+)?$/.test(token);
 export const isMonth = (token: Token): boolean => (months as readonly string[]).includes(token);
@@ -74,7 +74,7 @@ const part = new RegExp(
   "gu",
 );
 
-/** Tokens of the text; the articles stay where `keepArticles` says so (an answer can be the letter A). */
+/** Tokens of the text. Articles are dropped unless `keepArticles` is true, as it is for an answer such as the letter A. */
 export function tokensOf(text: string, keepArticles = false): Token[] {
   const plain = text
     // This comes before NFKC, which would turn the narrow spaces within numbers into plain ones.
@@ -111,7 +111,7 @@ function dateTokens(day: number, month: number, year: number): Token[] | null {
   return name === undefined || day < 1 || day > 31 ? null : [String(day), name, String(year)];
 }
 
-/** A number with two dots or more is a version or an address, and stays as it is. */
+/** Drops zeros at the end of a decimal. A number with two dots or more is a version or an address, and stays as it is. */
 function canonicalNumber(digits: string): Token {
   if (digits.split(".").length !== 2) return digits;
   return digits.replace(/0+$/, "").replace(/\.$/, "");
@@ -157,7 +157,7 @@ function datesInOrder(tokens: Token[]): Token[] {
   return ordered;
 }
 
-/** Moves currency and percent signs behind their number, under one name; other units lose their plural s. */
+/** Puts currencies after their number, gives each currency and the percent sign one name, and drops the plural s of other units. */
 function unitsAfterNumbers(tokens: Token[]): Token[] {
   const ordered: Token[] = [];
   for (let at = 0; at < tokens.length; at++) {

@@ -1,16 +1,16 @@
-// Whether a model may take another one's place. The two are compared on every sealed split that both were asked, on the
-// retention splits, and on the guards. A result that is worse by more than chance speaks against the model.
+// Judges whether a model may replace another one. The two are compared on every sealed and every retention split on which both were
+// asked the same prompts, and on the guards. A result that is worse by more than chance is evidence against the model.
 //
-// Several comparisons are several chances to be wrong, so the one-sided tests are held to 5 % together (Holm 1979): of
-// models that are no worse at all, fewer than 5 % are refused. The loss that a comparison can miss is given beside it:
-// a model that is worse by `refused_from` points or more is refused in 95 % of all cases.
+// Several comparisons are several chances to be wrong, so the one-sided tests together have a significance level of 5 % (Holm
+// 1979): of models that are no worse at all, at most 5 % are refused. Each comparison also gives the loss that it can miss: a model
+// that is worse by `refused_from` points or more is refused in at least 95 % of all cases.
 import { type Comparison, compareScores, detectableLoss, holm } from "../../base/statistics/paired.ts";
 import type { Guard } from "./guards.ts";
 import { comparePairs, type ItemPair } from "./results.ts";
 
 export interface LostItem {
   item: string;
-  /** The question; then the right answer if there is one, and each model's answer if it was stored. */
+  /** The question. The fields after it have the right answer if there is one, and each model's answer if it was stored. */
   text: string;
   expected: string | null;
   answer: string | null;
@@ -19,7 +19,7 @@ export interface LostItem {
 
 export interface Compared extends Comparison {
   about: "sealed" | "retention" | "guard";
-  /** The benchmark or the guard. */
+  /** Id of the benchmark, or name of the guard. */
   name: string;
   compared_with: string;
   refused_from: number;
@@ -70,9 +70,9 @@ export const compareSplit = (
 });
 
 /**
- * Compares how a model's scores on a guard differ from its base's: with no change or, given `former`, with how another
- * model over the same base differs. Items that are not listed have the base's score. Null if the guard compares no
- * items, or the two did not measure the same.
+ * Compares a model's scores on a guard with its base's. If `former` is given, compares the model's changes from the base with those of
+  * another model over the same base. Items that are not listed have the base's score. Null if the guard compares no items, or if
+  * `former` has a different number of items or a different score of the base.
  */
 export function compareGuard(guard: Guard, comparedWith: string, former?: Guard): Uncorrected | null {
   if (guard.most != null || guard.n === 0) return null;
@@ -104,7 +104,7 @@ export function compareGuard(guard: Guard, comparedWith: string, former?: Guard)
   };
 }
 
-/** Guards that have a limit. */
+/** The limits of the guards that have one, with the model's values. */
 export const limitsOf = (guards: readonly Guard[]): Limit[] =>
   guards.flatMap(({ name, aligned, most }) =>
     most == null ? [] : [{ name, value: aligned, most, exceeded: aligned > most }],

@@ -1,5 +1,5 @@
-// The usage row of a request. It is written when the work begins, and closed at the end with the tokens that were read
-// and drawn. The same counts go to the metrics and the log.
+// The usage row of a request. It is inserted when the work begins, and closed at the end with the numbers of prompt and
+// completion tokens. The same numbers go to the metrics and the log.
 import type { Log } from "../../base/log.ts";
 import type { Metrics } from "../../base/metrics.ts";
 import type { Clock } from "../../base/time.ts";
@@ -14,12 +14,12 @@ export interface AccountParts {
 }
 
 export interface Account {
-  /** Sets the number of prompt tokens, if it was not known at the beginning. */
+  /** Sets the number of prompt tokens if it was not known at the beginning. */
   read(promptTokens: number): void;
   end(outcome: UsageOutcome, completionTokens: number): void;
 }
 
-/** `facts` are for the log. */
+/** Inserts the usage row of a request and returns the means to close it. All `facts` are also logged at the end. */
 export function openAccount(
   { usage, clock, log, metrics }: AccountParts,
   { requestId, headers }: { requestId: string; headers: Record<string, unknown> },

@@ -1,5 +1,5 @@
-// Runs several choices concurrently, as one stream of pieces. If one fails, or the reader or client leaves, all are
-// ended.
+// Runs several choices concurrently and returns their output as one stream of pieces. All choices are aborted if one of
+// them fails, if the client disconnects, or if nobody reads the pieces any more.
 import { Failure } from "../../base/errors.ts";
 import type { ConfidenceScore } from "../../confidence/calibration.ts";
 import type { UncertainSpan } from "../../confidence/least-certain.ts";
@@ -20,27 +20,27 @@ export interface Choice
   promptIndex: number;
   /** The question, as the client wrote it: in a chat, the user's last message. */
   question: string;
-  /** Whether the log-probs of its prompt are requested. */
+  /** Whether the log-probs of the prompt are requested. */
   scoresPrompt?: boolean;
 }
 
-/** What the choices of a request have in common; the seed is the first one's. */
+/** What the choices of a request have in common. The seed is that of the first choice. */
 export type Common = Pick<
   GenerateRequest,
   "model" | "sampling" | "stopStrings" | "ignoreEos" | "priority" | "owner" | "session"
 >;
 
-/** The score (0–100), its basis, and what else is known of the answer. */
+/** The score (0–100), its basis, and what else is known about the answer. */
 export interface Confidence extends ConfidenceScore {
   drift: { p_value: number | null; reason: string | null };
   leastCertain: UncertainSpan | null;
-  /** Null if they are not known. */
+  /** Null if the sources are not known. */
   sources: NamedSource[] | null;
 }
 
 /** Receives the tokens of one choice, including forced ones, and scores the answer at its end. */
 export interface Listener {
-  /** The choice has its slot: its prompt is read from now on. */
+  /** Called when the choice has got its slot. Its prompt is read from then on. */
   admitted?(): void;
   add(token: GeneratedToken): void;
   score(finishReason: FinishReason): Promise<Confidence | null>;
@@ -56,8 +56,8 @@ export interface ChoiceEnd {
 }
 
 /**
- * Pieces of a choice: the prompt first, if requested; then texts, with the tokens since the previous one if `exact`;
- * then the end.
+ * The pieces of a choice come in this order: the prompt if it is requested, the texts, the end. If `exact`, each text
+ * comes with the tokens generated since the previous text.
  */
 export type Piece =
   | { index: number; prompt: readonly PromptToken[] }
@@ -65,11 +65,11 @@ export type Piece =
   | { index: number; end: ChoiceEnd };
 
 export interface Answers {
-  /** Can be read once; leaving it early ends the work. */
+  /** Can be read only once. A reader that stops early aborts the choices. */
   pieces: AsyncGenerator<Piece, void, void>;
   /** Settles when all choices have ended, whether or not the pieces were read. */
   ended: Promise<void>;
-  /** Tokens drawn so far, of all choices. */
+  /** Number of tokens generated so far in all choices. */
   drawn(): number;
 }
 
@@ -93,7 +93,7 @@ export function answer(
   const count = (index: number, tokens: number): void => void counts.set(index, tokens);
 
   const all = choices.map(async ({ promptIndex: _, question, scoresPrompt = false, ...choice }, index) => {
-    // Each choice samples with its own seed, and is reproducible under the same request seed.
+    // Each choice has its own seed, so choices differ but are reproducible under the same request seed.
     const sampling = { ...common.sampling, seed: common.sampling.seed + index };
     const request = { ...common, ...choice, sampling, signal: either };
     try {
@@ -106,7 +106,7 @@ export function answer(
   const ended = Promise.allSettled(all).then((results) => {
     isOver = true;
     news.resolve();
-    // Report why the first choice failed; the others were only aborted after it.
+    // Report the first failure: it caused the other choices to be aborted.
     if (results.some((result) => result.status === "rejected"))
       throw signal.aborted ? new Failure("cut_off") : either.reason;
   });
@@ -164,7 +164,7 @@ async function run(
   }
 }
 
-/** An answer without tokens needs no slot. */
+/** Stands in for a generation that draws no tokens, so that it takes no slot. */
 // biome-ignore lint/correctness/useYield: the form of a generation that draws nothing
 async function* nothing(request: { prompt: readonly number[] }): AsyncGenerator<GeneratedToken, GenerateEnd, void> {
   return { finishReason: "length", promptTokens: request.prompt.length, cachedTokens: 0, completionTokens: 0 };

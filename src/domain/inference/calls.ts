@@ -1,17 +1,20 @@
-// Tools: which ones may be called, the grammar for forced calls, and the check of calls that a model makes by itself.
+// Tool calls: the grammar for forced calls, and the check of calls that a model makes without being forced.
 import { Failure } from "../../base/errors.ts";
 import type { CallFormat, Tool } from "../../engine/format/tool-format.ts";
 import type { Tokenizer } from "../../engine/generator.ts";
 import { createSchemaRules, literal } from "../../engine/grammar/grammar.ts";
 
-/** A tool, and the place of its parameters in the request. */
+/** A tool, and the path of its parameters in the request. */
 export interface OfferedTool extends Tool {
   at: (string | number)[];
 }
 
 const mostCalls = 16;
 
-/** Grammar of everything after `format.before`. Throws validation for parameters that a grammar cannot express. */
+/**
+ * Returns the grammar (GBNF) of everything after `format.before`. Throws validation if a grammar cannot express the
+ * parameters, or if no arguments match them.
+ */
 export function callsGrammar(
   format: CallFormat,
   tools: readonly OfferedTool[],
@@ -28,7 +31,7 @@ export function callsGrammar(
   });
   if (calls.length === 0) throw new Failure("validation", "No arguments match the parameters of the tools");
   const call = rules.add(calls.join(" | "));
-  // A grammar cannot match control tokens. If one ends a call, the end of the answer serves as well.
+  // A grammar cannot match control tokens. If the format puts one before or after a call, the call ends with the answer.
   const hasControls = [...tokenizer.specials].some(
     ([text, token]) => tokenizer.bytesOf(token).length === 0 && (format.after + format.before).includes(text),
   );
@@ -58,8 +61,8 @@ function fits({ parameters, at }: OfferedTool, given: object): boolean {
   try {
     return createSchemaRules().fits(given, { type: "object", ...parameters }, at);
   } catch (error) {
-    // The schema may use features that are unknown here. No grammar has to enforce it in this case, and the client will
-    // check.
+    // The schema may use keywords that are not supported here. Such a call is accepted unchecked, because no grammar
+    // has to enforce the schema and the client checks the arguments itself.
     if (error instanceof Failure) return true;
     throw error;
   }

@@ -1,5 +1,5 @@
-// The events of a chat while it is answered, by a model of this machine or by an upstream. Each endpoint renders them in
-// its own format.
+// The events of a chat while a model of this machine or an upstream answers it. Each endpoint renders the events in its
+// own format.
 import { Failure } from "../../base/errors.ts";
 import type { Caller } from "../../contract/endpoint.ts";
 import type { ToolCall } from "../../engine/format/tool-format.ts";
@@ -20,32 +20,32 @@ export interface ChatEnd {
   stopString: string | null;
   /** Null for base models and upstreams. */
   confidence: Confidence | null;
-  /** Usage of all choices that have ended so far; the last one's is that of the request. */
+  /** Usage of all choices that have ended so far. The last end therefore has the usage of the whole request. */
   usage: ChatUsage;
 }
 
 /**
- * Events of one choice come in order; those of several choices are interleaved. `tokens`: those since the choice's
- * previous event, if the request wants them.
+ * The events of one choice come in order; the events of several choices are interleaved. `tokens` are the tokens
+ * generated since the choice's previous event, and empty unless the request is `exact`.
  */
 export type ChatEvent = { index: number; tokens: readonly GeneratedToken[] } & (Spoken | { kind: "end"; end: ChatEnd });
 
 /** A chat that is being answered. */
 export interface ChatAnswer {
-  /** `created` in Unix seconds. */
+  /** `created` is in Unix seconds. */
   head: { id: string; created: number; model: string };
   /** Null if an upstream has not reported it yet. */
   promptTokens: number | null;
   /** The tokenizer of the model that answers; null for an upstream. */
   tokenizer: Tokenizer | null;
-  /** Can be read once; leaving it early ends the work. */
+  /** Can be read only once. A reader that stops early ends the work. */
   events: AsyncGenerator<ChatEvent, void, void>;
 }
 
 /** Returns when the answer begins, so that an error before its first event is returned as the response. */
 export type RunChat = (request: ChatRequest, asked: Asked, caller: Caller) => Promise<ChatAnswer>;
 
-/** Waits for the first item; null if there is none. `all` contains the first item too. */
+/** Waits for the first item. Null if there is none. `all` yields the first item too. */
 export async function begun<T>(
   items: AsyncGenerator<T, void, void>,
 ): Promise<{ first: T; all: AsyncGenerator<T, void, void> } | null> {
@@ -74,7 +74,7 @@ export interface WholeAnswer {
   end: ChatEnd;
 }
 
-/** All choices, in order, once all have ended, and the usage of all. */
+/** Collects the events of all choices until the last has ended. Returns the choices in order, and the usage of all. */
 export async function wholeAnswers(
   events: AsyncIterable<ChatEvent>,
 ): Promise<{ answers: WholeAnswer[]; usage: ChatUsage }> {

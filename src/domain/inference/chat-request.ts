@@ -1,6 +1,6 @@
-// The chat request that every endpoint builds from its own body: chat/completions, Messages, Responses, count_tokens. A
-// model of this machine answers it, or an upstream does. Rules that the schemas of the bodies do not express are checked
-// here; each error names the field of the client's own body.
+// The chat request that every chat endpoint (chat/completions, Messages, Responses, count_tokens) builds from its own
+// body. A model of this machine or an upstream answers it. Rules that the schemas of the bodies do not express are
+// checked here. Each error names the field of the body that the client sent.
 import { Failure, invalid, type ValidationDetail } from "../../base/errors.ts";
 import { chatBody, formatWithTools } from "../../contract/chat-body.ts";
 import type { ChatMessage } from "../../engine/format/chat-format.ts";
@@ -9,46 +9,46 @@ import type { OfferedTool } from "./calls.ts";
 import type { DrawFields } from "./session.ts";
 import type { ThinkingAsked } from "./thinking.ts";
 
-/** Path of a field in the request, for errors about it. */
+/** Path of a field in the request, for errors about the field. */
 export type Place = (string | number)[];
 
-/** A call in the conversation, and the places that errors about it name. */
+/** A call in the conversation, and the paths that errors about its name and arguments report. */
 export interface RequestCall extends ToolCall {
   nameAt: Place;
   argumentsAt: Place;
 }
 
-/** A message, and the field of the body that it was made from. */
+/** A message; `at` is the field of the body that it was made from. */
 export interface RequestMessage extends ChatMessage {
   role: "system" | "developer" | "user" | "assistant" | "tool";
   toolCalls?: readonly RequestCall[];
   at: Place;
 }
 
-/** A tool; `at` is the place of its parameters, and its name is a field beside them. */
+/** A tool; `at` is the path of its parameters, and its name is a field beside them. */
 export interface RequestTool extends OfferedTool {
-  /** For upstreams: whether they should keep calls to the parameters. */
+  /** Passed on to upstreams: whether calls must match the parameters exactly. */
   strict?: boolean;
 }
 
 /** A chat to be answered, whichever endpoint received it. */
 export interface ChatRequest {
-  /** If left out, the only base that answers. */
+  /** If undefined, the only base that generates text is used. */
   model: string | undefined;
   messages: readonly RequestMessage[];
   messagesAt: Place;
   draw: DrawFields;
-  /** Maximum number of tokens of an answer, reduced to what the slot has left. */
+  /** Maximum number of tokens of an answer. It is reduced to the number of tokens that the slot has left. */
   maxTokens: number;
-  /** Maximum number of prompt tokens, to which the conversation is truncated. */
+  /** Maximum number of prompt tokens. Longer conversations are truncated to it. */
   truncateTo: number;
   choices: number;
   tools: readonly RequestTool[];
-  /** A name: this tool must be called. */
+  /** With a name, the tool of this name must be called. */
   toolChoice: "auto" | "none" | "required" | { name: string };
   /** Whether an answer may hold several calls. */
   isParallel: boolean;
-  /** JSON schema for the words of an answer. Without a name it stands for any object. */
+  /** JSON schema for the words of an answer. If the name is null, the schema allows any object. */
   format: { name: string | null; schema: unknown; at: Place } | null;
   /** `at` is the field that switches thinking on. */
   thinking: ThinkingAsked & { at: Place };
@@ -57,7 +57,8 @@ export interface ChatRequest {
 }
 
 /**
- * truncateTo for endpoints that do not truncate: a prompt that is too long is refused because of the context instead.
+ * `truncateTo` for endpoints that do not truncate. A prompt that is too long is then refused because it exceeds the
+ * context.
  */
 export const uncut = 10_000_000;
 
@@ -75,7 +76,7 @@ export const requestDefaults = {
   exact: false,
 } satisfies Partial<ChatRequest>;
 
-/** The tools that may be called, and whether one of them must be. */
+/** The tools that may be called, and whether one of them must be called. */
 export function offeredTools({ tools, toolChoice }: ChatRequest): { tools: readonly RequestTool[]; mustCall: boolean } {
   if (typeof toolChoice === "object")
     return { tools: tools.filter(({ name }) => name === toolChoice.name), mustCall: true };
@@ -85,7 +86,7 @@ export function offeredTools({ tools, toolChoice }: ChatRequest): { tools: reado
 const { minItems: fewestMessages, maxItems: mostMessages } = chatBody.properties.messages;
 const { maxItems: mostCalls } = chatBody.properties.messages.items.properties.tool_calls;
 
-/** Checks the rules of a chat/completions body that Messages and Responses do not have. Throws validation. */
+/** Checks the limits that the schema of chat/completions sets but those of Messages and Responses do not. Throws validation. */
 export function checkLimits({ messages, messagesAt, tools, toolChoice, format }: ChatRequest): void {
   if (messages.length < fewestMessages)
     throw invalid(messagesAt, `must NOT have fewer than ${fewestMessages} items`, "minItems_error");
@@ -104,13 +105,13 @@ export function checkLimits({ messages, messagesAt, tools, toolChoice, format }:
   if (details.length > 0) throw refusalOf(details.slice(0, mostDetails));
 }
 
-/** Errors beyond this number are dropped: the first ones are enough to correct a request. */
+/** Errors beyond this number are dropped, because the first errors are enough to correct a request. */
 const mostDetails = 200;
 
 export const refusalOf = (details: ValidationDetail[]): Failure =>
   new Failure("validation", details.map(({ loc, msg }) => `${loc.join(".")}: ${msg}`).join("; "), { details });
 
-/** Checks what a model of this machine needs; an upstream checks for itself. Throws validation. */
+/** Checks the rules for models of this machine; an upstream makes its own checks. Throws validation. */
 export function checkAnswerable(request: ChatRequest): void {
   const names = request.tools.map(({ name }) => name);
   const twice = names.findIndex((name, index) => names.indexOf(name) < index);
@@ -131,12 +132,12 @@ function isObject(json: string): boolean {
   }
 }
 
-/** The JSON text of a call's arguments: clients send an empty text for none. */
+/** The JSON text of a call's arguments. Clients send an empty text if there are no arguments. */
 export const argumentsOf = (text: string): string => (text.trim() === "" ? "{}" : text);
 
 type FormatType = "text" | "json_object" | "json_schema";
 
-/** The format of an answer. `of` holds a schema, and stands at `path` within the place of the format. */
+/** The format of an answer; null for plain text. `of` holds the schema, and is found at `path` below `at`. */
 export function formatOf(
   type: FormatType | undefined,
   of: { name?: string; schema?: unknown } | undefined,

@@ -1,5 +1,5 @@
-// A chat that a model of this machine answers: makes its prompt, the grammars and the steering of its answers, and reads
-// their text into events. It does not know the client's format.
+// Answers a chat with a model of this machine: makes the prompt, the grammars and the steering of the answers, and
+// converts their text to events. Nothing here depends on the client's format.
 import { createHash } from "node:crypto";
 import { Failure, invalid } from "../../base/errors.ts";
 import { randomWord } from "../../base/ids.ts";
@@ -20,7 +20,10 @@ import { usageOf } from "./shapes.ts";
 import { budgetOf, isWanted, steerThought, type ThoughtSteering, thinkingPrompt } from "./thinking.ts";
 import { fitConversation } from "./truncate.ts";
 
-/** Answers a chat with a model of this machine. Throws not_found, not_deployed, prompt_too_long, template_failed, validation, and what the engine throws. */
+/**
+ * Answers a chat with a model of this machine. Throws not_found, not_deployed, wrong_kind, prompt_too_long,
+ * template_failed, validation, cut_off, and what the engine throws.
+ */
 export async function answerLocally(
   parts: SessionParts,
   request: ChatRequest,
@@ -40,7 +43,7 @@ export async function answerLocally(
   return { head, promptTokens, tokenizer, events: eventsOf(session, answers) };
 }
 
-/** Context size assumed for counting, so that a prompt is counted even if it does not fit a slot. */
+/** Context size in tokens that is assumed for counting, so that a prompt is counted even if it does not fit a slot. */
 const countedContext = 1 << 15;
 
 /** Counts the tokens of a chat's prompt. Generates nothing, and records no usage. */
@@ -60,7 +63,7 @@ export async function countPrompt(
   });
 }
 
-/** Reader and thought steering of one answer. */
+/** The reader of one answer, and the steering of its thought. */
 interface Answer {
   reader: AnswerReader;
   thought: ThoughtSteering | null;
@@ -93,7 +96,7 @@ async function* eventsOf(session: Session, answers: readonly Answer[]): AsyncGen
 
 interface PlannedChat extends Plan {
   answers: Answer[];
-  /** The request asks for thinking, and the model has no such mode. */
+  /** Whether thinking is requested but the model has no such mode. */
   cannotThink: boolean;
 }
 
@@ -164,7 +167,7 @@ async function promptOf(
     isOpen = prompt.isOpen;
     return prompt.tokens;
   });
-  // maxTokens is reduced to what the slot has left, but there must be room for at least one token.
+  // maxTokens is reduced to what the slot has left, but unless it is 0 there must be room for at least one token.
   if (tokens.length + Math.min(request.maxTokens, 1) > slotContext)
     throw new Failure(
       "prompt_too_long",
@@ -174,12 +177,12 @@ async function promptOf(
 }
 
 /**
- * Maximum length of a schema in characters: making a grammar blocks the main thread. Tools need no limit of their own,
- * because they are in the prompt, whose length is checked before.
+ * Maximum length of a schema in characters, because making a grammar blocks the main thread. Tools need no limit of
+ * their own: they are part of the prompt, whose length has already been checked.
  */
 const mostOfSchema = 1 << 18;
 
-/** The grammar of the answer proper, and the steering that applies once it begins. */
+/** The grammar of the answer without its thought, and the steering that applies once this part begins. */
 interface Rule {
   grammar: string | null;
   afterwards: Steering;
@@ -206,7 +209,7 @@ function formatRule({ format }: ChatRequest): Rule {
   return { grammar, afterwards: { constrained: true } };
 }
 
-/** Cache of grammars by the hash of their source, since clients use the same ones again and again. */
+/** Cache of grammars by the hash of their source, because clients send the same schemas again and again. */
 class Grammars {
   readonly #known = new Map<string, string>();
   readonly #most = 64;
@@ -214,7 +217,7 @@ class Grammars {
   of(source: string, make: () => string): string {
     const key = createHash("sha256").update(source).digest("hex");
     const grammar = this.#known.get(key) ?? make();
-    // Move it to the end: the map is in the order of last use.
+    // Move the entry to the end, so that the map stays in the order of last use.
     this.#known.delete(key);
     this.#known.set(key, grammar);
     if (this.#known.size > this.#most) this.#known.delete(this.#known.keys().next().value!);
@@ -223,7 +226,7 @@ class Grammars {
 }
 const grammars = new Grammars();
 
-/** Control tokens that mark thoughts and calls. */
+/** The control tokens that mark thoughts and calls. Tokens that end generation are left out. */
 function marksShown(tokenizer: Tokenizer, marks: ThoughtMarks | null, format: CallFormat | null): ReadonlySet<number> {
   const texts = [marks?.open, marks?.close, format?.before, format?.after].join(" ");
   return new Set(

@@ -121,7 +121,7 @@ async function* stream(answer: ChatAnswer, body: Body): AsyncGenerator<StreamEve
       finish_reason: finish,
       ...more,
     });
-    // The role comes once, before the first event of the answer: an error before that has its own HTTP status.
+    // The role is sent only when the first event of the choice has arrived, so that an earlier error gets its own HTTP status.
     if (!begun.has(index)) {
       begun.add(index);
       yield chunk([{ ...part({ role: "assistant", content: "" }), logprobs: null }]);
@@ -143,7 +143,7 @@ async function* stream(answer: ChatAnswer, body: Body): AsyncGenerator<StreamEve
   yield done;
 }
 
-/** Null for what the client does not get. */
+/** The delta of an event; null for a thought if the client excludes thoughts. */
 function deltaOf(told: Exclude<ChatEvent, { kind: "end" }>, excludesThoughts: boolean): object | null {
   switch (told.kind) {
     case "thought":

@@ -44,7 +44,7 @@ async function plan(body: Body, tokenizer: Tokenizer, slotContext: number): Prom
   };
 }
 
-/** A part of a choice, as in one chunk; a complete answer is the sum of its parts. */
+/** A part of a choice, which fills one chunk of a stream. The joined parts are the complete choice. */
 interface Part {
   index: number;
   text: string;
@@ -82,14 +82,14 @@ async function* partsOf(session: Session, body: Body): AsyncGenerator<Part, void
   for await (const piece of session.pieces) {
     const { index } = piece;
     if ("prompt" in piece) yield prompted(index, piece.prompt);
-    // Without log-probs, the prompt is echoed with the first piece of the answer.
+    // Without log-probs, the prompt is echoed when the first piece of the answer arrives.
     else if (body.echo && !offsets.has(index)) yield prompted(index, []);
     if ("text" in piece) yield answered(index, piece.text, piece.tokens);
     if ("end" in piece) yield { index, text: "", logprobs: null, end: piece.end };
   }
 }
 
-/** The prompt's text as it was sent, or decoded from ids. */
+/** The text of a prompt as the client sent it, or decoded from ids. */
 function sentText({ prompt }: Body, tokenizer: Tokenizer, tokens: readonly number[], promptIndex: number): string {
   const sent = typeof prompt === "string" ? prompt : prompt[promptIndex];
   return typeof sent === "string" ? sent : tokenizer.decode(tokens);

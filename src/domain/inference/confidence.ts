@@ -15,26 +15,26 @@ import { type HasDocument, namedSources } from "./sources.ts";
 export interface ScoredModel {
   /** Null for a base model, which gets no score. */
   calibration: Calibration | null;
-  /** Hash of the base file that serves it. */
+  /** SHA-256 of the base's file. */
   baseSha256: string;
   adapterSha256: string | null;
   /**
-   * Loads the texts in which the sources of its answers are looked up; null for a base model, and for a model made
-   * before these were stored.
+   * Loads the texts in which the sources of an answer are looked up. Null for a base model, and for a model that was made
+   * before these texts were stored.
    */
   sources: (() => Promise<SourceSpace | null>) | null;
 }
 
 export interface ListenerParts {
-  /** The inference engine; calibrations made with another one are void. */
+  /** The inference engine. Calibrations made with another engine are void. */
   engine: string;
   drift: DriftMeter;
   hasDocument: HasDocument;
 }
 
 /**
- * Returns a function that makes a listener for each choice, given its question. A calibration that was made with other
- * files or another engine is void.
+ * Returns a function that makes a listener for a choice from the choice's question. A calibration that was made with
+ * other files or another engine is void.
  */
 export function listenerOf(
   model: ScoredModel,
@@ -45,10 +45,10 @@ export function listenerOf(
   const { calibration } = model;
   if (calibration === null) return () => ({ add: () => {}, score: async () => null });
   const voided = servedVoidReason(calibration, model, tokenizer, engine);
-  // Loaded while the prompt is read, if this is the model's first request.
+  // The texts are loaded while the prompt is read, unless an earlier request has loaded them.
   const reading = model.sources?.() ?? null;
   const marks = thoughtMarksOf(tokenizer);
-  /** Measurements by question: choices of one prompt share one. */
+  /** Drift by question, so that the choices of one prompt share one measurement. */
   const measured = new Map<string, ReturnType<DriftMeter["of"]>>();
   const measure = (question: string): ReturnType<DriftMeter["of"]> => {
     const known = measured.get(question) ?? drift.of(calibration, question);
@@ -62,9 +62,9 @@ export function listenerOf(
     let drawn = 0;
     return {
       add(token) {
-        // At the first token the prompt has been read, so the encoder does not delay it.
+        // Measure at the first token: the prompt has then been read, so the encoder does not delay the reading.
         if (steps.length === 0) void measure(question);
-        // Logits are not kept: those of a long answer would fill the memory.
+        // Logits are not kept, because the logits of a long answer would fill the memory.
         steps.push({ token: token.token, logprob: token.logprob, isForced: token.isForced });
         text += token.text;
         if (token.isForced) return;
@@ -72,7 +72,7 @@ export function listenerOf(
         features.add(token);
       },
       async score(finishReason) {
-        // An empty answer is never right: a calibration would learn 0 for it.
+        // An empty answer is never right, so it scores 0 without the calibration.
         if (drawn === 0) {
           const nothing = { score: 0, calibrated: false, reason: "The answer is empty", n: 0, date: null };
           return {
@@ -96,7 +96,7 @@ export function listenerOf(
   };
 }
 
-/** The answer without its thought, which is not part of what it says and would outweigh it. */
+/** Returns the answer without its thought. The thought is not part of what the answer states, and is often much longer. */
 function afterThought(text: string, marks: ThoughtMarks | null): string {
   const at = marks === null ? -1 : text.indexOf(marks.close);
   return at < 0 ? text : text.slice(at + marks!.close.length);

@@ -15,7 +15,7 @@ export interface Drift {
 }
 
 export interface DriftMeter {
-  /** Never rejects: an answer is useful without it too. */
+  /** Never rejects, because an answer is useful without its drift too. */
   of(calibration: Calibration, question: string): Promise<Drift>;
 }
 

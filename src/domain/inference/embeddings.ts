@@ -41,8 +41,8 @@ function inputsOf(input: string | string[] | number[] | number[][]): (string | n
 }
 
 /**
- * The first values of the vector, scaled to unit length. Models trained for this (Matryoshka embeddings) lose little by
- * it, others more.
+ * Returns the first values of the vector, scaled to unit length. Models trained for this (Matryoshka embeddings) lose
+ * little accuracy; other models lose more. Throws validation.
  */
 function shortened(vector: Float32Array, dimensions: number): Float32Array {
   if (dimensions > vector.length)

@@ -1,4 +1,4 @@
-// Requests that generate no tokens: they hold a model while they are worked on.
+// Runs requests that generate no tokens. They hold a lease on their model while they run.
 import { Failure } from "../../base/errors.ts";
 import type { Caller } from "../../contract/endpoint.ts";
 import type { ModelKind, Tokenizer } from "../../engine/generator.ts";
@@ -6,8 +6,8 @@ import { openAccount } from "./account.ts";
 import { type Asked, refuseProvider, type ServedModel, type SessionParts } from "./session.ts";
 
 /**
- * Holds the model that is named, or the only base of the first of these kinds that has any. Nothing is recorded as
- * usage.
+ * Runs `work` while it holds a lease on the named model. Without a name, the model is the only base of the first of
+ * `kinds` that has any. Records no usage.
  */
 export async function withTokenizer<T>(
   parts: SessionParts,
@@ -31,11 +31,11 @@ export interface Held {
   model: ServedModel;
   kind: ModelKind;
   tokenizer: Tokenizer;
-  /** Reports how many tokens were read, once that is known. */
+  /** Reports how many tokens were read, once the number is known. */
   count(promptTokens: number): void;
 }
 
-/** As withTokenizer, with a usage row. */
+/** Like withTokenizer, but records a usage row. Throws cut_off if the client has disconnected. */
 export const withModel = <T>(
   parts: SessionParts,
   asked: Pick<Asked, "headers" | "requestId" | "signal">,

@@ -1,4 +1,5 @@
-// Answers, embeddings and rankings by the models of this machine; each request has a usage row.
+// Answers, embeddings and rankings by the models of this machine, or by an upstream. Each such request has a usage row.
+// Requests that only count or convert tokens, or list models, have none.
 import { Failure } from "../../base/errors.ts";
 import type { chat } from "../../contract/chat.ts";
 import type { completions } from "../../contract/completions.ts";
@@ -38,9 +39,9 @@ export interface Inference {
   handlers: Handlers<
     typeof completions & typeof chat & typeof messages & typeof responses & typeof vectors & typeof tokens
   >;
-  /** Totals of all requests that a model ever answered. */
+  /** Totals of all requests ever made to a model. */
   usageOf(modelId: string): UsageTotals;
-  /** For the rooms that ask a model in an owner's name: a base, a deployed model, or an upstream's. */
+  /** Lets other rooms send a message to a base, a deployed model or an upstream's model, on behalf of an owner. */
   say: Say;
 }
 

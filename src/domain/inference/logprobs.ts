@@ -1,15 +1,18 @@
-// Log-probs on the wire, for the tokens of an answer or of a prompt, as the model gave them before temperature and
-// penalties.
+// Converts the log-probs of an answer or a prompt to the formats of the responses. They are the model's own, before
+// temperature and penalties.
 import type { GeneratedToken, PromptToken, Tokenizer, TopLogits } from "../../engine/generator.ts";
 
-/** A token, its ln p over the whole vocabulary, and the top tokens of its step, most probable first. */
+/**
+ * A token, its ln p over the whole vocabulary (null for the first token of a prompt), and the top tokens of its step, the
+ * most probable first.
+ */
 interface Scored {
   token: number;
   logprob: number | null;
   top: [token: number, logprob: number][];
 }
 
-/** JSON has no −∞; OpenAI uses this value. */
+/** OpenAI's value for −∞, which JSON cannot express. */
 const least = -9999;
 
 export function scoredAnswer({ token, top, logZ }: GeneratedToken, most: number): Scored {
@@ -33,8 +36,8 @@ export interface CompletionLogprobs {
 }
 
 /**
- * OpenAI's old format. `top_logprobs` always holds the token itself. `offset`: code points of text before the first
- * token.
+ * Returns log-probs in OpenAI's format for completions. `top_logprobs` always contains the token itself. `offset` is the
+ * number of code points of text before the first token.
  */
 export function completionLogprobs(
   scored: readonly Scored[],
@@ -61,7 +64,7 @@ export function completionLogprobs(
   };
 }
 
-/** OpenAI's chat format. The end-of-answer token is left out of the content. */
+/** Returns log-probs in OpenAI's format for chats. The token that ends the answer is left out. */
 export function chatLogprobs(tokens: readonly GeneratedToken[], tokenizer: Tokenizer, most: number) {
   const entry = (token: number, logprob: number) => ({
     token: tokenText(tokenizer, token),
@@ -83,8 +86,8 @@ export function chatLogprobs(tokens: readonly GeneratedToken[], tokenizer: Token
 const strict = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 /**
- * The text of a token, or its bytes if they are not valid text by themselves, so that no two such tokens have the same
- * name.
+ * Returns the text of a token. If the token's bytes are not valid text by themselves, returns the bytes in hex, so that no
+ * two such tokens have the same name.
  */
 export function tokenText(tokenizer: Tokenizer, token: number): string {
   const bytes = tokenizer.bytesOf(token);

@@ -1,5 +1,5 @@
-// POST messages/v2: a chat in Anthropic's form. Its system text comes first, tool results become messages of their own, and the
-// answer comes in blocks: thinking, text, tool_use.
+// POST messages/v2: a chat in Anthropic's format. The system text becomes the first message, tool results become messages
+// of their own, and the answer is returned in blocks: thinking, text, tool_use.
 import type { Handler, Input, Reply, StreamEvent } from "../../contract/endpoint.ts";
 import { EventStream } from "../../contract/endpoint.ts";
 import type { messages } from "../../contract/messages.ts";
@@ -99,7 +99,7 @@ function messagesOf({ role, content }: Body["messages"][number], index: number):
         thought += block.thinking ?? "";
         break;
       case "redacted_thinking":
-        // Redacted thinking cannot be read back.
+        // Redacted thinking is encrypted and cannot be read here, so it is dropped.
         break;
     }
   }
@@ -126,7 +126,7 @@ const ending = ({ finishReason, stopString }: ChatEnd) => ({
   stop_sequence: stopString,
 });
 
-/** Anthropic's input_tokens leave out those read from the cache. */
+/** Anthropic's input_tokens exclude the tokens read from the cache. */
 const usageJson = ({
   promptTokens,
   completionTokens,
@@ -162,7 +162,7 @@ async function reply(id: string, { head, events }: ChatAnswer): Promise<Reply<En
   };
 }
 
-/** Arguments that were cut short are not valid JSON; stop_reason is then max_tokens. */
+/** Parses the arguments of a call. Arguments that were cut short are not valid JSON and give {}; stop_reason is then max_tokens. */
 function inputOf(json: string): Record<string, unknown> {
   try {
     return JSON.parse(json === "" ? "{}" : json) as Record<string, unknown>;
@@ -187,7 +187,7 @@ async function* stream(id: string, answer: ChatAnswer): AsyncGenerator<StreamEve
     if (open !== null) yield event("content_block_stop", { index });
     open = null;
   }
-  /** Ensures that the block of this name is open, and closes another one. */
+  /** Opens the block of this name, after closing the previous block, unless it is already open. */
   function* within(name: string, block: object): Generator<StreamEvent> {
     if (open === name) return;
     yield* close();

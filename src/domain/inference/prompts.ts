@@ -1,4 +1,4 @@
-// The prompts of a completion as token ids: text, several texts, ids, or several lists of ids.
+// Converts the prompts of a completion to token ids. A request sends a text, several texts, ids, or several lists of ids.
 import { Failure, invalid } from "../../base/errors.ts";
 import { givingWay } from "../../base/time.ts";
 import { encodeInParts } from "../../engine/format/in-parts.ts";
@@ -6,7 +6,10 @@ import type { Tokenizer } from "../../engine/generator.ts";
 
 export type PromptField = string | string[] | number[] | number[][];
 
-/** One list of ids per prompt. Text never becomes control tokens; a client that wants those sends ids. */
+/**
+ * Returns one list of ids per prompt. Text never becomes control tokens; a client that needs control tokens sends ids.
+ * Throws validation, prompt_too_long.
+ */
 export async function promptsOf(
   field: PromptField,
   tokenizer: Tokenizer,
@@ -28,7 +31,10 @@ export async function promptsOf(
   return prompts;
 }
 
-/** Refuses input that could never fit before it is read: tokenizing and detokenizing block the main thread. */
+/**
+ * Throws prompt_too_long for input that could never fit. Call it before the input is tokenized or detokenized, because
+ * both block the main thread.
+ */
 export function refuseHuge(count: number, slotContext: number, what = "characters"): void {
   const most = Math.max(1 << 18, 16 * slotContext);
   if (count > most)
@@ -54,7 +60,7 @@ function checked(ids: number[], tokenizer: Tokenizer, loc: (string | number)[]):
   return ids;
 }
 
-/** Refuses a prompt that leaves no room for max_tokens: completions truncate neither prompt nor answer. */
+/** Refuses a prompt that leaves no room for max_tokens, because completions truncate neither the prompt nor the answer. */
 function refuseTooLong(tokens: number, { maxTokens, slotContext }: { maxTokens: number; slotContext: number }): void {
   if (tokens + maxTokens > slotContext)
     throw new Failure(

@@ -1,6 +1,6 @@
 // Splits the text of an answer, as it arrives, into thoughts, words and tool calls. Text that may still turn out to be
-// part of a mark is held back. A call that the model makes by itself is emitted only once it is complete and checked:
-// until then it may be plain words.
+// part of a mark is held back. A call that the model makes without being forced is emitted only once it is complete and
+// checked, because until then it may be plain words.
 
 import type { ThoughtMarks } from "../../engine/format/chat-format.ts";
 import { type CallFormat, jsonLength } from "../../engine/format/tool-format.ts";
@@ -17,9 +17,9 @@ export interface ReaderOptions {
   /** Whether the prompt ends inside a thought. */
   isOpen: boolean;
   format: CallFormat | null;
-  /** Whether a grammar restricts the answer to calls, which are then emitted as they come. */
+  /** Whether a grammar restricts the answer to calls, which are then emitted while they arrive. */
   isForced: boolean;
-  /** The name and arguments of a call, or null if it is not a valid call. */
+  /** Returns the name and arguments of a call, or null if it is not a valid call. */
   check(call: unknown): { name: string; arguments: string } | null;
   newId(): string;
 }
@@ -30,7 +30,7 @@ export class AnswerReader {
   #held = "";
   #out: Spoken[] = [];
   #calls = 0;
-  /** Whether spaces at the beginning of the next text are dropped. */
+  /** Whether white space at the beginning of the next text is dropped. */
   #trims = false;
   #hasThought = false;
   #hasWords = false;
@@ -93,7 +93,7 @@ export class AnswerReader {
     const { close } = this.#options.marks!;
     const at = this.#held.indexOf(close);
     const held = at >= 0 ? this.#held.slice(0, at) : isEnd ? this.#held : without(this.#held, close);
-    // Spaces around a thought come from the template.
+    // White space around a thought comes from the template.
     const text = (this.#hasThought ? held : held.trimStart()).trimEnd();
     if (text !== "") {
       this.#out.push({ kind: "thought", text });
@@ -128,7 +128,7 @@ export class AnswerReader {
     const at = mark === "" ? this.#bareCall() : this.#held.indexOf(mark);
     if (at < 0) {
       const shown = isEnd || mark === "" ? this.#held : without(this.#held, mark);
-      // Spaces before a call are not words: hold them back until words follow.
+      // White space before a call is not part of the words, so hold it back until words follow.
       const said = isEnd ? shown : shown.slice(0, shown.trimEnd().length);
       if (said !== "") this.#trims = false;
       this.#say(said);
@@ -140,15 +140,13 @@ export class AnswerReader {
     return this.#ownCall(format, mark, isEnd);
   }
 
-  /**
-   * Position of a call in a format without marks: only an answer that begins like JSON may be one. −1 if there is none.
-   */
+  /** Position of a call in a format without marks; −1 if there is none. Only an answer that begins like JSON can be a call. */
   #bareCall(): number {
     const at = this.#held.search(/\S/);
     return !this.#hasWords && at >= 0 && /[[{]/.test(this.#held[at]!) ? at : -1;
   }
 
-  /** Reads a call that the model makes by itself; the held text begins with its mark. */
+  /** Reads a call that the model makes without being forced. The held text begins with the call's mark. */
   #ownCall(format: CallFormat, mark: string, isEnd: boolean): boolean {
     const inner = this.#held.slice(mark.length);
     const start = inner.search(/\S/);
@@ -156,7 +154,7 @@ export class AnswerReader {
     const length = start < 0 ? null : jsonLength(inner.slice(start));
     if (length === null) {
       if (!isEnd && /[[{]/.test(inner[start]!)) return false;
-      // Not complete, or not a call: emit it as words, from its mark on.
+      // The call is incomplete, or the text is not a call: emit it as words, including the mark.
       const said = isEnd ? this.#held : this.#held.slice(0, mark.length + start + 1);
       this.#say(said);
       this.#held = this.#held.slice(said.length);
@@ -179,7 +177,7 @@ export class AnswerReader {
     return true;
   }
 
-  /** The calls in a JSON text, one or a list; null unless all of them are valid calls. */
+  /** The calls in a JSON text that holds one call or a list of calls; null unless all are valid. */
   #checked(json: string): { name: string; arguments: string }[] | null {
     let value: unknown;
     try {
@@ -219,7 +217,7 @@ export class AnswerReader {
     return true;
   }
 
-  /** How much of the held text belongs to the arguments. Their depth is 0 afterwards if they have ended. */
+  /** Length of the part of the held text that belongs to the arguments. Their depth is 0 afterwards if they have ended. */
   #argumentsLength(): number {
     const state = this.#arguments!;
     for (const [at, character] of [...this.#held].entries()) {

@@ -1,5 +1,5 @@
-// POST rerank and v2/rerank. A cross-encoder scores pairs itself; other models use a method that they support, and the response
-// names the method:
+// POST rerank and v2/rerank. A cross-encoder is made to score pairs of texts; for models of another kind, another method
+// is used. The response names the method. The methods by kind of model, with their scores:
 //
 //   rerank      cross_encoder   σ(log-odds)                    raw: log-odds
 //   embedding   embedding       (1 + cosine) / 2               raw: cosine
@@ -85,7 +85,7 @@ export const createRerankCohere =
 const textOf = (document: string | { text: string }): string =>
   typeof document === "string" ? document : document.text;
 
-/** Indexes of the best documents, the most relevant first; equal ones in their original order. */
+/** Indexes of the best documents, the most relevant first. Documents with equal scores stay in their original order. */
 const ordered = ({ scores }: Ranking, most: number): number[] =>
   [...scores.keys()].sort((a, b) => scores[b]!.raw - scores[a]!.raw || a - b).slice(0, most);
 
@@ -150,7 +150,7 @@ const byEmbedding: Scorer = async ({ generator }, { model }, query, texts, optio
   };
 };
 
-/** The likelihood of the query as a question about the document. */
+/** Scores each document by the likelihood of the query as a question about it. */
 const byLikelihood: Scorer = async ({ generator }, { model, tokenizer }, query, texts, options) => {
   const asked = await encodeInParts(tokenizer, query, false);
   const rows: { tokens: number[]; promptLength: number; truncated: number }[] = [];
@@ -205,7 +205,7 @@ async function promptFor(
     );
   const tokens = await encodeInParts(tokenizer, text, false);
   const kept = tokens.length - (prompt.length - room);
-  // Decoded text that was cut can encode to one token more at the cut.
+  // Text that was cut between two tokens can encode to one token more.
   for (let most = kept; most >= 0; most--) {
     const cut = await render(tokenizer.decode(tokens.slice(0, most)));
     if (cut.length <= room) return { prompt: cut, truncated: tokens.length - most };

@@ -1,5 +1,5 @@
-// Items of the Responses endpoint: input items are converted into chat messages, and chat events into output items and
-// their stream events.
+// The items of the Responses endpoint. Converts input items to chat messages, and chat events to output items and their
+// stream events.
 import type { Input, Reply } from "../../contract/endpoint.ts";
 import type { responses } from "../../contract/responses.ts";
 import type { ChatMessage } from "../../engine/format/chat-format.ts";
@@ -11,7 +11,7 @@ type InputItems = Input<Endpoint>["body"]["input"];
 type Parts = Exclude<Exclude<InputItems, string>[number]["content"], string | null | undefined>;
 export type OutputItem = Reply<Endpoint>["output"][number];
 
-/** Consecutive calls, and a text before them, become one assistant message. */
+/** Converts input items to messages. Consecutive calls, and the assistant text before them, become one message. */
 export function messagesOf(input: InputItems): RequestMessage[] {
   if (typeof input === "string") return [{ role: "user", content: input, at: ["body", "input"] }];
   const messages: (RequestMessage & { toolCalls?: RequestCall[] })[] = [];
@@ -58,7 +58,7 @@ export function messagesOf(input: InputItems): RequestMessage[] {
 const textOf = (content: string | Parts): string =>
   typeof content === "string" ? content : content.map((part) => part.text ?? "").join("");
 
-/** The output as one message, for responses that continue from it. */
+/** Joins the output items to one message, which later responses continue from. */
 export function messageOfOutput(output: readonly OutputItem[]): ChatMessage {
   const ofType = (type: OutputItem["type"]) => output.filter((item) => item.type === type);
   const textsOf = (type: OutputItem["type"]) => ofType(type).map(({ content }) => textOf(content!));
@@ -82,13 +82,13 @@ export interface OutputEvent {
 }
 
 /**
- * Builds the output: thoughts, a message, calls. An item begins with its first event and ends when another begins or at
- * the end.
+ * Builds the output items: thoughts, messages and calls. An item begins with its first event, and ends when another item
+ * begins or when the answer ends.
  */
 export function createOutput(responseId: string) {
   const items: OutputItem[] = [];
   const itemOfCall: number[] = [];
-  /** Name of the last item while it grows; empty when it is complete. */
+  /** Name of the last item while it grows; empty once the item is complete. */
   let open = "";
 
   const placeOf = (index: number) => ({ item_id: items[index]!.id, output_index: index });
@@ -123,7 +123,7 @@ export function createOutput(responseId: string) {
     const mark = { message: "msg", function_call: "fc", reasoning: "rs" }[fields.type];
     const item = { id: `${mark}_${items.length}_${responseId}`, status: "in_progress", ...fields } as OutputItem;
     items.push(item);
-    // Copies, because the item itself grows later.
+    // Send copies, because the item itself grows later.
     events.push({ type: "response.output_item.added", output_index: items.length - 1, item: { ...item } });
     if (item.type === "function_call") return events;
     const part =

@@ -1,6 +1,6 @@
-// POST responses: a chat in the format of OpenAI's Responses. Stored are the response as returned and the whole
-// conversation up to it, so that the next response needs only this row. On reading, only the deletion state of the
-// sources is updated.
+// POST responses: a chat in the format of OpenAI's Responses. The row of a response holds the response as it was returned
+// and the whole conversation up to it, so that the next response needs only this row. When a stored response is read,
+// the deletion state of its sources is updated.
 import { Failure } from "../../base/errors.ts";
 import type { Log } from "../../base/log.ts";
 import type { Clock } from "../../base/time.ts";
@@ -25,7 +25,7 @@ type Response = Reply<Endpoint>;
 export interface ResponseParts {
   run: RunChat;
   sql: ResponseSql;
-  /** Tokens of a slot. */
+  /** Size of a slot in tokens. */
   slotContext: number;
   hasDocument: HasDocument;
   clock: Clock;
@@ -73,7 +73,7 @@ const answering =
 
 const checkStored = compile(chatBody.properties.messages.items);
 
-/** The conversation up to the previous response. Errors in it are reported at previous_response_id. */
+/** The stored conversation up to and including the previous response. Errors in it are reported at previous_response_id. */
 function before({ sql }: ResponseParts, body: Body, caller: Caller): RequestMessage[] {
   const id = body.previous_response_id ?? null;
   if (id === null) return [];
@@ -175,7 +175,7 @@ function endedOf(head: Head, output: OutputItem[], end: ChatEnd): Response {
   };
 }
 
-/** The events of a response. The last one holds the complete response. */
+/** Yields the events of a response. The last event holds the complete response. */
 async function* eventsOf(
   head: Head,
   { events }: ChatAnswer,

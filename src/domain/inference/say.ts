@@ -1,5 +1,5 @@
-// Sends one message to a chat model and returns its answer, as for any client: a base, a deployed model, or an
-// upstream's.
+// Sends one message to a chat model and returns its answer. The call is handled and recorded like a client's request. The
+// model is a base, a deployed model or an upstream's.
 import { randomWord } from "../../base/ids.ts";
 import { chatBody } from "../../contract/chat-body.ts";
 import { wholeAnswers } from "./chat-events.ts";
@@ -9,10 +9,10 @@ import type { SessionParts } from "./session.ts";
 import { upstreamBody } from "./upstream-chat.ts";
 import type { Forward } from "./upstreams.ts";
 
-/** Token limit of an answer: enough for questions on everything that a passage says. */
+/** Token limit of an answer, which is enough for questions about everything that a passage says. */
 const longest = 1500;
 
-/** A chat model's answer to one message, at temperature 0. Throws what the chat endpoint throws. */
+/** Returns the words of a chat model's answer to one message, at temperature 0. Throws what the chat endpoint throws. */
 export type Say = (
   ownerId: string,
   by: { model: string; provider: string | null; key_id: string },

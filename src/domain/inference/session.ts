@@ -1,6 +1,6 @@
-// One request from admission to its usage row: holds the model, makes the prompts, runs the choices. Streaming is only
-// a matter of how the pieces are read. The lease is released when the work ends, whether or not anyone is still
-// reading.
+// Runs one request from admission to its usage row: leases the model, makes the prompts, runs the choices. Streamed and
+// complete answers differ only in how the pieces are read. The lease is released when the work ends, whether or not
+// anyone is still reading.
 import { randomInt } from "node:crypto";
 import { Failure, invalid } from "../../base/errors.ts";
 import type { Log } from "../../base/log.ts";
@@ -16,7 +16,7 @@ import type { DriftMeter } from "./drift.ts";
 import type { HasDocument } from "./sources.ts";
 import type { UsageSql } from "./store.ts";
 
-/** A resolved model. */
+/** The model that a name in a request stands for. */
 export interface ServedModel extends ScoredModel {
   modelId: string;
   ref: ModelRef;
@@ -26,12 +26,15 @@ export interface SessionParts {
   generator: Generator;
   /** Throws not_found, not_deployed. */
   resolve: (caller: Caller, name: string) => ServedModel;
-  /** The base to use if none is named. Throws validation unless there is exactly one of the first kind that has any. */
+  /**
+   * Returns the id of the base to use if the request names none: the only base of the first of `kinds` that has any. Throws
+   * validation if there is no base or there are several.
+   */
   onlyBase: (kinds: readonly ModelKind[]) => string;
-  /** Keeps the model loaded until released; loads a base on its first use. */
+  /** Keeps the model loaded until the lease is released. Loads a base if it is not loaded. */
   lease: (ref: ModelRef) => Promise<{ release(): Promise<void> }>;
   usage: UsageSql;
-  /** The inference engine; calibrations made with another one are void. */
+  /** The inference engine. Calibrations made with another engine are void. */
   engine: string;
   drift: DriftMeter;
   hasDocument: HasDocument;
@@ -41,7 +44,7 @@ export interface SessionParts {
   traces: Pick<Traces, "current" | "headers">;
 }
 
-/** Sampling parameters, with OpenAI's names; null means left out. */
+/** Sampling parameters with OpenAI's names. A null field counts as left out. */
 export interface DrawFields {
   temperature?: number | null;
   top_p?: number | null;
@@ -56,7 +59,7 @@ export interface DrawFields {
   ignore_eos?: boolean | null;
 }
 
-/** The part of an input that is not its body. */
+/** The parts of a request other than its body. */
 export interface Asked {
   headers: Record<string, unknown>;
   requestId: string;
@@ -64,7 +67,7 @@ export interface Asked {
   setHeader(name: string, value: string): void;
 }
 
-/** Refuses X-Provider, which names an upstream, where the answer is made here. */
+/** Refuses the header X-Provider, which names an upstream, for requests that only this machine answers. Throws validation. */
 export function refuseProvider(headers: Record<string, unknown>): void {
   if (headers["x-provider"] !== undefined)
     throw invalid(["header", "X-Provider"], "this request is always answered on this machine; leave the header out");
@@ -80,14 +83,18 @@ export interface Session {
   head: { id: string; created: number; model: string };
   choices: readonly Choice[];
   tokenizer: Tokenizer;
-  /** Tokens of all prompts, each counted once however many choices answer it. */
+  /** Tokens of all prompts. A prompt counts once, however many choices answer it. */
   promptTokens: number;
   truncatedTokens: number;
   drawn: () => number;
   pieces: AsyncGenerator<Piece, void, void>;
 }
 
-/** `model`: if left out, the only base that answers. `idMark` begins the answer's id. */
+/**
+ * Begins a request: leases the model, plans the choices and starts them. If `model` is undefined, the only base that
+ * generates text is used. `idMark` begins the answer's id. Throws not_found, not_deployed, wrong_kind, validation,
+ * cut_off, and what `plan` throws.
+ */
 export async function openSession(
   parts: SessionParts,
   asked: Asked,
@@ -153,7 +160,7 @@ export function tellTruncation(
 }
 
 /**
- * Wraps listeners to measure how long the tokens of an answer take, and to trace where its time goes: waiting for its
+ * Wraps listeners to measure how long the tokens of an answer take, and to trace the phases of the answer: waiting for a
  * slot, reading the prompt, and drawing tokens.
  */
 const timed =
@@ -197,8 +204,8 @@ function promptTokensOf(planned: Plan): number {
 }
 
 /**
- * Sampling parameters get their defaults. Both −1 and 0 turn top_k off, since clients use either. Throws validation for
- * a bias on an unknown token.
+ * Returns what the choices have in common, with defaults for the sampling parameters. Both −1 and 0 turn top_k off,
+ * because clients use either. Throws validation for a bias on an unknown token.
  */
 function commonOf(
   draw: DrawFields,

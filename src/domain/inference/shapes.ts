@@ -14,19 +14,19 @@ export const callJson = ({ id, name, arguments: given }: ToolCall) => ({
   function: { name, arguments: given },
 });
 
-/** Tokens of a request. */
+/** Numbers of tokens of a request. */
 export interface Usage {
   promptTokens: number;
   completionTokens: number;
-  /** Prompt tokens that did not have to be read. */
+  /** Prompt tokens that came from the prompt cache and did not have to be read. */
   cachedTokens: number;
-  /** Tokens that the prompt lost. */
+  /** Tokens that were cut from the prompt to make it fit. */
   truncatedTokens: number;
 }
 
 /**
- * Prompt tokens count once, however many choices answer them; cached are those that no choice of the prompt had to
- * read.
+ * Returns the usage of the choices that have ended. Prompt tokens count once, however many choices answer the prompt.
+ * Cached tokens are those that no choice of the prompt had to read.
  */
 export function usageOf(session: Session, ended: readonly Pick<ChoiceEnd, "index" | "cachedTokens">[]): Usage {
   const cached = new Map<number, number>();
@@ -49,7 +49,7 @@ export const usageJson = ({ promptTokens, completionTokens, cachedTokens, trunca
   prompt_tokens_details: { cached_tokens: cachedTokens, truncated_tokens: truncatedTokens },
 });
 
-/** The confidence of the least certain choice, for all of them; null for base models. */
+/** The confidence of the least certain choice, which is reported for the whole response; null for base models. */
 export function confidenceOf(ended: readonly Pick<ChoiceEnd, "confidence">[]) {
   const scored = ended
     .map((end) => end.confidence)
@@ -61,7 +61,7 @@ export function confidenceOf(ended: readonly Pick<ChoiceEnd, "confidence">[]) {
   };
 }
 
-/** The basis of a score. */
+/** The fields that explain a score. */
 const behind = ({ calibrated, n, reason, date, drift, leastCertain, sources }: Confidence) => ({
   calibrated,
   n,

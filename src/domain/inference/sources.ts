@@ -22,11 +22,11 @@ export const namedSources = (
     .of(said.question, said.answer)
     .map(({ document, ...place }) => ({ document_id: document, ...place, deleted: !hasDocument(ownerId, document) }));
 
-/** A source as stored; answers stored by older versions call its grounding `support`. */
+/** A source as it is stored. Older versions stored its grounding under the name `support`. */
 export type StoredSource = NamedSource | (Omit<NamedSource, "grounding"> & { support: number });
 
 /**
- * The sources of a stored answer, with `deleted` updated. Null if there are none, as in answers stored by older
+ * The sources of a stored answer, with `deleted` updated. Null if no sources were stored, as in answers of older
  * versions.
  */
 export const namedNow = (

@@ -1,4 +1,5 @@
-// All SQL of inference. Usage has one row per request, written at admission and again at its end.
+// All SQL of inference. The usage table has one row per recorded request, which is inserted at admission and updated when
+// the request ends.
 import type { Store } from "../../store/open.ts";
 
 export type UsageOutcome = "done" | "aborted" | "failed";
@@ -24,9 +25,9 @@ export const prepareUsage = (store: Store) => ({
   end: store.prepare<[number, UsageOutcome, string]>(
     "UPDATE usage SET completion_tokens = ?, outcome = ? WHERE request_id = ? AND outcome = 'open'",
   ),
-  /** For a request whose prompt tokens are known only after they were read. */
+  /** For a request whose number of prompt tokens is known only after they have been read. */
   read: store.prepare<[number, string]>("UPDATE usage SET prompt_tokens = ? WHERE request_id = ? AND outcome = 'open'"),
-  /** Called at start: requests that were open when the appliance ended were interrupted. */
+  /** Run at start, to mark requests that were still open when the appliance ended as interrupted. */
   interrupt: store.prepare<[]>("UPDATE usage SET outcome = 'interrupted' WHERE outcome = 'open'"),
   totals: store.prepare<[string], UsageTotals>(
     `SELECT count(*) AS requests, coalesce(sum(prompt_tokens), 0) AS prompt_tokens,

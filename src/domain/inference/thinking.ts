@@ -1,4 +1,4 @@
-// Models that think before they answer: whether to think, for how many tokens, and where the answer proper begins.
+// For models that think before they answer: whether to think, for how many tokens, and where the answer proper begins.
 import {
   type ChatMessage,
   formatLongChat,
@@ -13,7 +13,7 @@ import type { Steering, Tokenizer } from "../../engine/generator.ts";
 const shares = { minimal: 0.1, low: 0.2, medium: 0.5, high: 0.8, xhigh: 0.95 } as const;
 export type Effort = keyof typeof shares | "none";
 
-/** What a request says about thinking; null for what it leaves out. */
+/** What a request says about thinking. Fields that the request leaves out are null. */
 export interface ThinkingAsked {
   enabled: boolean | null;
   effort: Effort | null;
@@ -26,7 +26,7 @@ export function isWanted({ enabled, effort, maxTokens }: ThinkingAsked): boolean
   return enabled === true || effort !== null || maxTokens !== null ? true : null;
 }
 
-/** Maximum number of tokens of a thought; null for no limit but that of the answer. */
+/** Maximum number of tokens of a thought; null if only the limit of the answer applies. */
 export function budgetOf({ effort, maxTokens }: ThinkingAsked, answer: number): number | null {
   if (maxTokens !== null) return maxTokens;
   return effort === null || effort === "none" ? null : Math.max(1, Math.floor(shares[effort] * answer));
@@ -36,8 +36,8 @@ export function budgetOf({ effort, maxTokens }: ThinkingAsked, answer: number): 
 const tail = 24;
 
 /**
- * The prompt of a model that thinks, and whether it ends inside a thought. An empty thought is added to switch thinking
- * off.
+ * Returns the prompt of a model that thinks, and whether the prompt ends inside a thought. If thinking is switched off
+ * and the template has not written an empty thought, one is added.
  */
 export async function thinkingPrompt(
   tokenizer: Tokenizer,
@@ -66,8 +66,9 @@ export interface ThoughtSteering {
 }
 
 /**
- * Follows one answer of a model that thinks: closes the thought when its budget is used up, and returns `afterwards`
- * when it is over. mustOpen: force a thought at the beginning, because a grammar waits for its end.
+ * Follows one answer of a model that thinks. Closes the thought when its budget of tokens is used up, and returns
+ * `afterwards` when the thought is over. `mustOpen` forces a thought at the beginning, because a grammar applies only
+ * after its end.
  */
 export function steerThought(
   tokenizer: Tokenizer,

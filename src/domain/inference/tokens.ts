@@ -1,4 +1,4 @@
-// The models that can answer now, and their tokenizers.
+// Endpoints for the models that can answer now, and for their tokenizers.
 import { Failure, invalid } from "../../base/errors.ts";
 import type { Caller, Handlers, Reply } from "../../contract/endpoint.ts";
 import type { tokens } from "../../contract/tokens.ts";
@@ -94,8 +94,8 @@ export function createTokens(
 }
 
 /**
- * Text that `tokenize` turns back into the same ids: control tokens, which decode to nothing, are written as their
- * names.
+ * Decodes ids to text. Control tokens, which have no bytes, are written as their names, so that `tokenize` can restore
+ * them.
  */
 function withControls(tokenizer: Tokenizer, ids: readonly number[]): string {
   let text = "";

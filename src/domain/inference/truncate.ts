@@ -13,8 +13,9 @@ export interface FittedPrompt {
 }
 
 /**
- * `renderPrompt` makes the prompt's token ids from messages by the model's template. Other requests are served between
- * two renderings.
+ * Truncates a conversation to a prompt of at most `limit` tokens. `renderPrompt` makes the prompt's token ids from messages
+ * with the model's template. Other requests are handled between two renderings. Throws prompt_too_long if the system
+ * messages alone exceed the limit.
  */
 export async function fitConversation(
   messages: readonly ChatMessage[],
@@ -39,8 +40,8 @@ export async function fitConversation(
 type Render = (messages: readonly ChatMessage[]) => number[] | Promise<number[]>;
 
 /**
- * Indexes at which the kept part may begin: a user's message, since templates expect the user to speak first, or the
- * last message. Tool results stay with the calls that they answer.
+ * Indexes at which the kept part may begin: at a user's message, because templates expect the user to speak first, or at
+ * the last message that is not a tool result. Tool results stay with the calls that they answer.
  */
 function tailsOf(messages: readonly ChatMessage[]): number[] {
   const spoken = [...messages.keys()].filter((at) => !["system", "tool"].includes(messages[at]!.role));
@@ -48,7 +49,8 @@ function tailsOf(messages: readonly ChatMessage[]): number[] {
 }
 
 /**
- * The smallest integer from 0 to `most` for which `holds`, or null; `holds` must be monotonic (once true, always true).
+ * The smallest integer from 0 to `most` for which `holds` returns true; null if there is none. `holds` must be monotonic:
+ * once true, always true.
  */
 async function leastThat(most: number, holds: (value: number) => Promise<boolean>): Promise<number | null> {
   let [low, high] = [0, most + 1];
@@ -73,8 +75,8 @@ async function renderCut(
     const text = tokenizer.decode(content.slice(count)).replace(/^\ufffd+/, "");
     return render(messages.map((message, index) => (index === at ? { ...message, content: text } : message)));
   };
-  // At most `limit` tokens of it can stay, so the search begins there, and the head of a huge message is not encoded
-  // again.
+  // At most `limit` tokens of the message can stay, so the search begins with that many, and the head of a huge message
+  // is not encoded again.
   const least = Math.max(1, content.length - limit);
   const more =
     content.length === 0

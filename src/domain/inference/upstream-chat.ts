@@ -1,5 +1,5 @@
-// A chat that an upstream answers: the request as the body of its chat/completions, and the chunks of its stream as
-// events.
+// Answers a chat through an upstream: converts the request to the body of the upstream's chat/completions, and the chunks
+// of its stream to events.
 import { Failure } from "../../base/errors.ts";
 import { chatBody } from "../../contract/chat-body.ts";
 import type { Caller, EventStream, StreamEvent } from "../../contract/endpoint.ts";
@@ -104,7 +104,7 @@ async function* eventsOf(chunks: AsyncIterable<Chunk>): AsyncGenerator<ChatEvent
   const choice = { index: 0, tokens: [] };
   let finishReason: ChatEnd["finishReason"] = "stop";
   let usage: Chunk["usage"];
-  /** Calls are numbered here, because some servers do not begin at 0. */
+  /** The number of each call by the server's index. Calls are renumbered, because some servers do not begin at 0. */
   const calls = new Map<number, number>();
   for await (const chunk of chunks) {
     usage = chunk.usage;

@@ -1,5 +1,5 @@
 // X-Provider: forwards a request to another OpenAI-compatible server that the settings name, for users who outgrow this
-// machine. Its response is passed on as it arrives, and its tokens are counted here like those of any other request.
+// machine. The response is passed on as it arrives, and its tokens are counted here like those of any other request.
 import { Failure, invalid } from "../../base/errors.ts";
 import type { Caller, StreamEvent } from "../../contract/endpoint.ts";
 import { EventStream } from "../../contract/endpoint.ts";
@@ -15,7 +15,7 @@ interface Upstream {
 
 export type Upstreams = ReadonlyMap<string, Upstream>;
 
-/** Upstreams from the settings: `name=url` and `name=key`. */
+/** The upstreams of the settings, which give `name=url` and `name=key`. */
 export function upstreamsOf(urls: readonly string[], keys: readonly string[]): Upstreams {
   const split = (pair: string): [string, string] => [
     pair.slice(0, pair.indexOf("=")),
@@ -48,7 +48,10 @@ export type Forward = (
 
 export const isForwarded = (headers: Record<string, unknown>): boolean => headers["x-provider"] !== undefined;
 
-/** Throws validation for a name that is not configured, upstream_failed, and what the upstream refuses. */
+/**
+ * Returns a function that forwards requests. It throws validation for a name that is not configured or if the model is left
+ * out, cut_off, upstream_failed, and the errors of refusalOf for what the upstream refuses.
+ */
 export function createForward(parts: SessionParts & { upstreams: Upstreams }): Forward {
   return async (path, { body, ...asked }, caller) => {
     const name = String(asked.headers["x-provider"]);
@@ -71,7 +74,7 @@ export function createForward(parts: SessionParts & { upstreams: Upstreams }): F
   };
 }
 
-/** A handler that forwards to an upstream if the request names one. */
+/** Returns a handler that forwards to an upstream if the request names one, and otherwise calls `here`. */
 export function orUpstream<H extends (input: never, caller: Caller) => Promise<unknown>>(
   forward: Forward,
   path: Parameters<Forward>[0],
@@ -84,7 +87,7 @@ export function orUpstream<H extends (input: never, caller: Caller) => Promise<u
 
 type End = (outcome: UsageOutcome, used?: Usage) => void;
 
-/** Writes the usage row. What is returned closes it with the token counts that the upstream reported. */
+/** Inserts the usage row. The returned function closes the row with the numbers of tokens that the upstream reported. */
 function begin(parts: SessionParts, asked: Omit<Arrived, "body">, caller: Caller, modelId: string): End {
   const account = openAccount(parts, asked, caller, modelId);
   return (outcome, used = {}) => {
@@ -96,11 +99,11 @@ function begin(parts: SessionParts, asked: Omit<Arrived, "body">, caller: Caller
   };
 }
 
-/** The body without what other servers do not know: our own fields, and nulls that stand for left-out values. */
+/** The body without what other servers do not know: our own field prompt_truncate_len, and nulls for left-out values. */
 function bodyFor(body: Sent): string {
   const { prompt_truncate_len: _, ...rest } = body as Record<string, unknown>;
   const known = Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== null));
-  // Always requested, since the tokens are counted here.
+  // Usage is always requested, because the tokens are counted here.
   return JSON.stringify(
     body.stream ? { ...known, stream_options: { ...body.stream_options, include_usage: true } } : known,
   );
@@ -130,8 +133,8 @@ async function ask(
 }
 
 /**
- * The failure for a refusal by the upstream. Client errors keep its message; problems between it and this appliance do
- * not, since the client cannot solve them.
+ * The failure for an error response of the upstream. Errors that the client made keep the upstream's message. Errors
+ * between the upstream and this appliance do not, because the client cannot solve them.
  */
 function refusalOf(name: string, response: Response, text: string): Failure {
   const { status } = response;
@@ -182,7 +185,7 @@ async function* passed(
   }
 }
 
-/** The data of each event. */
+/** Yields the data of each server-sent event. */
 async function* dataOf(response: Response): AsyncGenerator<string, void, void> {
   const decoder = new TextDecoder();
   let held = "";

@@ -1,4 +1,4 @@
-// GET models/{id}/confidence: what a calibration promises, from the counts it was stored with.
+// GET models/{id}/confidence: how reliable a calibration is, from the counts that are stored with it.
 import type { AlignedRow } from "../../catalog/store.ts";
 import { type Calibration, voidReason } from "../../confidence/calibration.ts";
 import { reliabilityTable, riskCoverage, suggestThreshold } from "../../confidence/report.ts";
@@ -10,13 +10,13 @@ type Record = Reply<(typeof confidences)["models.confidence"]>;
 const noCounts = { n: [], right: [] };
 
 /**
- * The reason why a model's calibration does not apply to what serves now, or null. The base's hash covers its chat
- * template too, which is part of the file.
+ * The reason why a model's calibration does not apply to the files and the engine that are now in use; null if it applies.
+ * The base's hash covers its chat template too, which is part of the file.
  */
 export const voidNow = (calibration: Calibration, row: AlignedRow, engine: string): string | null =>
   voidReason(calibration, { base_sha256: row.base_sha256, adapter_sha256: row.adapter_sha256, engine });
 
-/** `engine`: the inference library that serves now; `maxError` in per cent. */
+/** The reply of the endpoint. `engine` is the inference library in use; `maxError` is in per cent. */
 export function confidenceRecord(row: AlignedRow, calibration: Calibration, engine: string, maxError: number): Record {
   const { identity, statistics, held_out: held, prior, drift, drift_reason } = calibration;
   const voided = voidNow(calibration, row, engine);
@@ -45,7 +45,7 @@ export function confidenceRecord(row: AlignedRow, calibration: Calibration, engi
     },
     reliability: reliabilityTable(counts),
     risk_coverage: riskCoverage(counts),
-    // A threshold that was measured on something else would be meaningless here.
+    // A threshold that was measured with other files or another engine would be meaningless.
     threshold: voided === null ? suggestThreshold(counts, maxError / 100) : null,
     drift: {
       n: drift?.distances.length ?? 0,

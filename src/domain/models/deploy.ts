@@ -1,4 +1,4 @@
-// Deployments: which aligned models serve.
+// Deployments: which aligned models answer requests.
 //
 //               deploy                    loaded
 //   UNDEPLOYED ────────► DEPLOYING ───────────────────► DEPLOYED
@@ -9,10 +9,12 @@
 //
 // Invariants:
 //   1. A move is a deployment task (PROCESSING → READY | FAILED) and a job; both begin in one transaction, and both end in one.
-//   2. A request for a move that is under way or done returns its task; a request for the opposite of one under way is a conflict.
-//   3. loads_begun is written before each native load and cleared at its end. Two that never ended took the appliance down:
-//      the model then stays UNDEPLOYED with `error`, rather than take it down at every start.
-//   4. A model marked DEPLOYED holds its weights, except between the start of the appliance and the end of its redeployment.
+//   2. A request for a move that is under way or done returns its task. A request for the opposite of a move that is under way
+//      is a conflict.
+//   3. loads_begun is raised before each native load and set to 0 when the load ends. After two loads that never ended, which
+//      are taken as crashes, the model stays UNDEPLOYED with `error`, so that it does not crash the appliance at every start.
+//   4. A model marked DEPLOYED is loaded, except between the start of the appliance and the end of the model's redeployment,
+//      and after an undeployment that failed, if the model could not be loaded again (holdAgain).
 
 import { Failure, type FailureCode } from "../../base/errors.ts";
 import { newId } from "../../base/ids.ts";
@@ -36,7 +38,7 @@ export interface DeploymentParts {
   store: Store;
   sql: ModelsSql;
   queue: Queue;
-  /** A deployment is a lease under the model's id. */
+  /** A deployed model has a lease under its id. */
   pool: ModelPool;
   clock: Clock;
   log: Log;
@@ -49,7 +51,7 @@ export interface Deployments {
   undeploy(model: AlignedRow): DeploymentTask;
   latest(modelId: string): DeploymentTask | null;
   workers: { deploy: Worker; undeploy: Worker };
-  /** Ends tasks that a crash left unfinished, then loads the deployed models one by one. Called after listen. */
+  /** Ends tasks that a crash left unfinished, then loads the deployed models one by one. Called once the server listens. */
   redeployAtStart(): Promise<void>;
   /** Models that were deployed or deploying when the appliance started, and do not serve yet. */
   waiting(): string[];
@@ -89,7 +91,7 @@ export function createDeployments(parts: DeploymentParts): Deployments {
     return sql.latestDeployment.get({ modelId, kind })!;
   }
 
-  /** Begins a move (invariants 1 and 2). The model is read again: it may have moved since the caller looked it up. */
+  /** Begins a move (invariants 1 and 2). The status is read again, because it may have changed since the caller read the row. */
   const begin = (kind: DeploymentRow["kind"], { id, owner_id }: AlignedRow): DeploymentTask =>
     store.transaction(() => {
       const { from, during, to, opposite } = moves[kind];
@@ -97,7 +99,7 @@ export function createDeployments(parts: DeploymentParts): Deployments {
       if (status === opposite) throw new Failure("conflict", `The model is ${opposite}; wait until that task ends`);
       const latest = sql.latestDeployment.get({ modelId: id, kind });
       if (status === during) return taskOf(latest!);
-      // A model that was never deployed has no undeploy task, so one that is done is recorded.
+      // A model that was never deployed has no undeploy task, so a finished task is recorded.
       if (status === to) return taskOf(latest?.status === "READY" ? latest : insert(id, kind, "READY", null));
       if (status !== from) throw new Error(`a model cannot be ${status}`);
       sql.moveModel.run({ id, to: during, error: null });
@@ -113,7 +115,7 @@ export function createDeployments(parts: DeploymentParts): Deployments {
     sql.moveModel.run({ id: task.model_id, to: failure ? from : to, error });
   }
 
-  /** Loads the model (invariant 3). `task` carries the count. */
+  /** Loads the model. The row of `task` counts the load (invariant 3). */
   async function loadCounted(model: AlignedRow, task: DeploymentRow): Promise<void> {
     const begun = sql.latestDeployment.get({ modelId: model.id, kind: "deploy" })!.loads_begun;
     if (begun >= mostLoadsBegun)
@@ -136,7 +138,10 @@ export function createDeployments(parts: DeploymentParts): Deployments {
     waiting.delete(modelId);
   }
 
-  /** Makes one of the two workers. They differ only in what they do between the two transactions. */
+  /**
+   * Makes one of the two workers. They differ only in what they do between the transaction that begins the move and the one
+   * that ends it: `act`, and `undo` if the move failed.
+   */
   const worker =
     (
       kind: DeploymentRow["kind"],
@@ -175,7 +180,10 @@ export function createDeployments(parts: DeploymentParts): Deployments {
     await pool.letGo(model.id);
   }
 
-  /** An unload that failed leaves the model deployed: it is held again. If that fails too, the next request loads it. */
+  /**
+   * Holds the model again after an unload that failed, because the model then stays deployed. If this fails too, the next
+   * request loads the model.
+   */
   async function holdAgain(model: AlignedRow): Promise<void> {
     try {
       await pool.hold(model.id, refOf(model));
@@ -184,7 +192,7 @@ export function createDeployments(parts: DeploymentParts): Deployments {
     }
   }
 
-  /** Ends tasks whose job has ended already, because it was given up at start. */
+  /** Ends tasks whose job has already ended, because the queue gave the job up at start. */
   function endOrphans(): void {
     for (const model of sql.inStatus.all(JSON.stringify(["DEPLOYING", "UNDEPLOYING"]))) {
       const task = sql.latestDeployment.get({ modelId: model.id, kind: null })!;
@@ -199,7 +207,7 @@ export function createDeployments(parts: DeploymentParts): Deployments {
   async function redeploy(modelId: string): Promise<void> {
     const model = sql.alignedById.get(modelId)!;
     try {
-      // It may have been undeployed while others were loaded.
+      // The model may have been undeployed while other models were loaded.
       if (model.deployment_status !== "DEPLOYED") return;
       await loadCounted(model, sql.latestDeployment.get({ modelId: model.id, kind: "deploy" })!);
     } catch (error) {
@@ -223,7 +231,7 @@ export function createDeployments(parts: DeploymentParts): Deployments {
     },
     workers: {
       deploy: { concurrency: 1, run: worker("deploy", loadCounted, (model) => pool.letGo(model.id)) },
-      // Each waits for running answers of its model, and must not hold up the others.
+      // Each undeployment waits for the running answers of its model, and must not hold up the other undeployments.
       undeploy: { concurrency: 8, run: worker("undeploy", unload, holdAgain) },
     },
     async redeployAtStart() {

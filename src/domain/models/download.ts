@@ -1,4 +1,4 @@
-// Download of an adapter: the GGUF file that serves, or the run's PEFT files as one archive.
+// Downloads an adapter: the GGUF file that is in use, or the run's PEFT files as one archive.
 
 import { createReadStream } from "node:fs";
 import { stat } from "node:fs/promises";

@@ -1,5 +1,5 @@
 // Exports an aligned model for use elsewhere: the adapter in the format of llama.cpp or of PEFT and vLLM, or merged into
-// its base. The trainer makes everything from the adapter that serves, and never overwrites anything.
+// its base. The trainer makes every format from the adapter in use, and never overwrites a file.
 import { isAbsolute } from "node:path";
 import { Failure } from "../../base/errors.ts";
 import { type GgufHeader, readGgufHeader } from "../../engine/gguf/header.ts";
@@ -12,7 +12,7 @@ export interface ExportOrder {
   /** Id of an aligned model. */
   id: string;
   format: ExportFormat;
-  /** Absolute path at which nothing exists yet: of a file or, for peft, a folder. */
+  /** Absolute path of the new file or, for peft, the new folder. Nothing may exist there yet. */
   path: string;
   /** How a merged model stores the matrices that the adapter changes. */
   weightType: MergedWeightType;
@@ -20,7 +20,10 @@ export interface ExportOrder {
 
 const name = "export";
 
-/** Makes the export and returns its files. Throws bad_request, or trainer_error with what is wrong with the path. */
+/**
+ * Makes the export and returns its files. Throws bad_request for a relative path, and trainer_error, for example if
+ * something exists at the path.
+ */
 export async function exportModel(
   model: { basePath: string; adapterPath: string },
   { format, path, weightType }: Omit<ExportOrder, "id">,
@@ -42,7 +45,7 @@ export async function exportModel(
   }
 }
 
-/** The shape with which an adapter must be created to load a GGUF adapter. */
+/** The shape that an adapter must be created with, so that this GGUF adapter can be loaded into it. */
 function shapeOf({ values, tensors }: GgufHeader): AdapterShape {
   const firsts = tensors.filter((tensor) => tensor.name.endsWith(".weight.lora_a"));
   const targets = new Set(firsts.map((tensor) => tensor.name.split(".").at(-3) as AdapterTarget));

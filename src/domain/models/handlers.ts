@@ -23,7 +23,7 @@ type ListRow = Reply<(typeof models)["models.aligned"]>["domain_aligned_models"]
 
 export type ModelContract = typeof models & typeof confidences;
 
-/** What other parts of the domain know about a model. */
+/** What the handlers get from the settings and from other rooms. */
 export interface Told {
   evaluationsOf: (modelId: string) => AlignedRecord["evaluations"];
   usageOf: (modelId: string) => AlignedRecord["usage"];
@@ -31,16 +31,15 @@ export interface Told {
   peftFolderOf: (alignmentId: string) => string;
   /** Context tokens of one slot. */
   slotPool: { slotContext: number };
-  /** The inference engine; a calibration made with another one is void. */
+  /** The inference engine. A calibration made with another engine is void. */
   engine: string;
-  /** Called after a job was queued. */
+  /** Called after a job has been queued. */
   wake: () => void;
 }
 
-/** Operations that remove models. */
 export interface Removal {
   removeAligned(row: AlignedRow, caller: Caller): Promise<void>;
-  /** Throws forbidden unless the caller may. */
+  /** Throws forbidden unless the caller's key has the scope admin. */
   removeBase(row: BaseRow, caller: Caller): Promise<void>;
 }
 
@@ -188,7 +187,7 @@ function alignedRecord(row: AlignedRow, calibration: Calibration, sql: ModelsSql
   };
 }
 
-/** Metrics of the run that are single numbers; its series and texts are shown only with the alignment. */
+/** The run's metrics that are single numbers. Its series and texts are shown only with the alignment. */
 const numbersOf = (metrics: Record<string, unknown>): Record<string, number | null> =>
   Object.fromEntries(
     Object.entries(metrics).filter((entry): entry is [string, number | null] => {

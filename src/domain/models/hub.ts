@@ -1,6 +1,6 @@
-// Models by their name on a hub: hf://organisation/name[/file]. No request is made unless a mirror is configured, and
-// then only to that mirror: a redirect to another host is refused. A file is accepted only if its size and hash match
-// the mirror's index.
+// Fetches models by their name on a hub: hf://organisation/name[/file]. Requests are sent only to the configured mirror,
+// and a redirect to another host is refused. Without a mirror nothing is sent. A file is accepted only if its size and
+// hash match the mirror's index.
 import { createHash } from "node:crypto";
 import { createWriteStream } from "node:fs";
 import { rm } from "node:fs/promises";
@@ -28,7 +28,7 @@ export interface HubParts {
   mirror: string;
   /** Folder for fetched files. */
   folder: string;
-  /** Free bytes below which nothing is fetched. */
+  /** Bytes of disk space that must stay free. */
   freeDisk: number;
 }
 
@@ -39,7 +39,7 @@ const maxIndexBytes = 16 << 20;
 
 export const isHubName = (name: string): boolean => name.startsWith(scheme);
 
-/** Null if the text is not a valid name: every part must be a plain path segment that cannot lead elsewhere. */
+/** Parses a name. Null if it is invalid. Every part must be a plain path segment that cannot lead out of its folder. */
 export function parseHubName(text: string): HubName | null {
   const parts = text.slice(scheme.length).split("/");
   const isPart = (part: string): boolean => /^[A-Za-z0-9][A-Za-z0-9._-]{0,95}$/.test(part) && !part.includes("..");
@@ -54,8 +54,8 @@ const unreachable = (message: string, cause?: unknown): Failure =>
 const unavailable = (message: string, cause?: unknown): Failure => new Failure("hub_unavailable", message, { cause });
 
 /**
- * Finds the one GGUF file that the name stands for and downloads it. Throws hub_unavailable, mirror_unreachable,
- * disk_full.
+ * Finds the file that the name stands for and downloads it. A name without a file stands for the only GGUF file of its
+ * repository. Throws hub_unavailable, mirror_unreachable, disk_full.
  */
 export async function fetchFromHub(name: HubName, { mirror, folder, freeDisk }: HubParts): Promise<HubFile> {
   if (mirror === "")
@@ -100,7 +100,7 @@ async function choose({ repository, file }: HubName, revision: string, mirror: s
   return { path, size, sha256: lfs!.oid };
 }
 
-/** Whether an index entry describes a model file. The index is untrusted input: malformed entries are ignored. */
+/** Whether an index entry describes a file. The index is untrusted input, so malformed entries are ignored. */
 function isModelFile(entry: unknown): entry is { path: string; size: number; lfs?: { oid: string } } {
   const { type, path, size } = (entry ?? {}) as Record<string, unknown>;
   const isSound = typeof path === "string" && parseHubName(`${scheme}a/b/${path}`) !== null;
@@ -141,7 +141,7 @@ async function download(url: string, path: string, { size, sha256 }: IndexEntry,
     throw unavailable("The file sent by the mirror has a different SHA-256 than the mirror's index says");
 }
 
-/** Follows redirects within the mirror only. */
+/** Requests a URL of the mirror. Redirects are followed only within the mirror. Throws hub_unavailable, mirror_unreachable. */
 async function ask(first: string, mirror: string): Promise<Response> {
   let url = first;
   for (let hops = 0; hops <= maxRedirects; hops++) {
@@ -171,7 +171,7 @@ async function send(url: string): Promise<Response> {
   }
 }
 
-/** Reads a body, which may take long but must not stall for `stallMs`. */
+/** Yields the parts of a body. All of them may take long, but mirror_unreachable is thrown if none arrives for `stallMs`. */
 async function* bodyOf(response: Response): AsyncGenerator<Uint8Array> {
   const reader = response.body!.getReader();
   try {

@@ -1,6 +1,7 @@
 // Stores model files in their permanent place: <folder>/<sha256>.gguf, <folder>/adapters/<sha256>.gguf and
-// <folder>/sources/<sha256>.json. A child process probes a base before our own code reads it, and it probes the very
-// copy that is kept, and the trainer is asked whether it can train it. A sentence-transformers folder is converted into a file first.
+// <folder>/sources/<sha256>.json. A base is probed in a child process before the engine loads it; the file that is probed
+// is the one that is kept. The trainer then reports whether it can train the base. A sentence-transformers folder is
+// converted to a file first.
 
 import { constants } from "node:fs";
 import { copyFile, link, open, realpath, rm, stat } from "node:fs/promises";
@@ -18,23 +19,29 @@ import { reasonNotToTrain } from "../../engine/train/trainable.ts";
 import type { Trainer } from "../../engine/train/trainer.ts";
 
 export interface ImportSource {
-  /** Absolute path, from the command line or of an uploaded file; never from a request. */
+  /**
+   * Absolute path. It comes from the command line or the settings, or is that of an uploaded or fetched temporary file; it
+   * never comes from a request.
+   */
   path: string;
-  /** If left out, the name that the file's metadata gives, or else the file name. */
+  /** Default: the name in the file's metadata, or else the file name. */
   name?: string;
   /** The file's original name, if its path does not contain it. */
   fileName?: string;
   /** Expected SHA-256 of the file, in hex; for a folder, that of its model.safetensors. */
   sha256?: string;
-  /** link: a hard link, or the original itself if it is on another file system. It must not be changed afterwards. */
+  /**
+   * link: makes a hard link or, if that is impossible (for example across file systems), uses the original itself. The
+   * original must not be changed afterwards.
+   */
   mode: "copy" | "link";
 }
 
 export type ImportedFile = Omit<BaseRow, "id" | "created_at" | "loads_begun">;
 
 /**
- * Reserves memory for the first load of a new file, in addition to all that is loaded. Null if the machine does not
- * have as much in total; the file is then not loaded. Throws out_of_memory.
+ * Reserves memory for the first load of a new file, in addition to all that is loaded. Null if the machine has less memory
+ * in total; the file is then probed without being loaded. Throws out_of_memory if not enough memory is free.
  */
 export type TrialRoom = (bytes: number) => Promise<{ release(): void } | null>;
 
@@ -99,7 +106,7 @@ async function probe(path: string, slotPool: SlotPool, roomFor: TrialRoom): Prom
   }
 }
 
-/** null when the model can be aligned, else why not, as a sentence without its full stop. */
+/** The reason why the model cannot be aligned, as a sentence without its full stop; null if it can be. */
 async function reasonNotToAlign(
   path: string,
   { kind, templateProblem }: ModelFacts,
@@ -111,7 +118,7 @@ async function reasonNotToAlign(
 
 const titleOf = (path: string): string => basename(path, extname(path)) || "model";
 
-/** Resolves links and checks that the path is a GGUF file or a model folder. */
+/** Resolves links and checks that the path is a GGUF file or a model folder. `shown` is the name for messages. */
 async function checked(path: string, shown = path): Promise<{ path: string; isFolder: boolean }> {
   if (!isAbsolute(path)) throw new Failure("bad_request", "The path of a model file must be absolute");
   try {
@@ -153,7 +160,7 @@ async function checkHash({ sha256: expected, path }: ImportSource, file: string)
     throw new Failure("model_invalid", `${path} has the SHA-256 ${found}, not ${expected}`);
 }
 
-/** Converts a sentence-transformers folder and returns the path of the file. */
+/** Converts a sentence-transformers folder to the file `staged`, and returns its path. */
 async function convert(folder: string, staged: string): Promise<string> {
   const file = await open(staged, "wx", 0o600);
   try {
@@ -165,7 +172,7 @@ async function convert(folder: string, staged: string): Promise<string> {
   return staged;
 }
 
-/** Returns the path at which the content is kept from now on. */
+/** Copies or links the original to `staged`, and returns the path to import: `staged`, or the original if it cannot be linked. */
 async function stage(original: string, staged: string, mode: ImportSource["mode"]): Promise<string> {
   if (mode === "copy") {
     await copyDurably(original, staged);
@@ -180,7 +187,7 @@ async function stage(original: string, staged: string, mode: ImportSource["mode"
   }
 }
 
-/** Copies and syncs a file; shares the blocks if the file system can. */
+/** Copies and syncs a file. The copy shares the original's blocks if the file system supports that. */
 async function copyDurably(from: string, to: string): Promise<void> {
   await copyFile(from, to, constants.COPYFILE_EXCL | constants.COPYFILE_FICLONE);
   const handle = await open(to, "r+");

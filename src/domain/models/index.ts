@@ -30,19 +30,22 @@ export interface ModelsParts extends Told, Omit<PromotionParts, "sql" | "catalog
   startTrainer: () => Trainer;
   /** Throws forbidden unless the caller's key has the scope admin; `what` names the action in the message. */
   requireAdmin: (caller: Caller, what: string) => void;
-  /** Deletes what was measured of the model. Called within the transaction that deletes it, before its row goes. */
+  /** Deletes the guards' results for the model. Called in the transaction that deletes the model, before its row is deleted. */
   forgetModel: (modelId: string) => void;
-  /** Called in the same transaction after its row is gone: what its alignment had kept for it may be removed. */
+  /**
+   * Removes what a deleted alignment had kept because its model still existed. Called in the same transaction, after the
+   * model's row has been deleted.
+   */
   modelGone: (alignmentId: string) => void;
 }
 
 export interface Models {
   handlers: Handlers<ModelContract & typeof promotions>;
-  /** For the machine itself: importing, listing, removing and exporting models. */
+  /** Commands that are given on the machine itself: import, list, remove and export models. */
   verbs: Verbs;
 }
 
-/** Number of uses of a model that a message names at most. */
+/** Maximum number of uses of a model that a message names. */
 const mostNamed = 10;
 
 export function createModels(parts: ModelsParts): Models {
@@ -52,7 +55,7 @@ export function createModels(parts: ModelsParts): Models {
 
   async function removeBase(row: BaseRow, by?: Caller): Promise<void> {
     refuseUsed(sql, row, catalog.runs.needing(row.id));
-    // This base may be one of the idle ones.
+    // Unload all idle bases, because this base may be one of them.
     while (await serving.freeIdle());
     store.transaction(() => {
       refuseUsed(sql, row, catalog.runs.needing(row.id));
@@ -86,7 +89,7 @@ export function createModels(parts: ModelsParts): Models {
   }
 
   /**
-   * Writes an aligned model's adapter, or the base merged with it, to a path outside. Throws not_found, bad_request,
+   * Writes an aligned model's adapter, or the base merged with it, to the path of the order. Throws not_found, bad_request,
    * trainer_error.
    */
   async function exportAligned(order: ExportOrder): Promise<SavedFile[]> {
@@ -127,7 +130,11 @@ export function createModels(parts: ModelsParts): Models {
   };
 }
 
-/** Throws conflict or in_use if the base is used. `needing`: work that asks it, as judge or teacher. */
+/**
+ * Throws conflict if models, alignments or evaluations were made with the base, and in_use if unfinished work needs it.
+ * `needing` are the ids of that work: evaluations, benchmarks being made, and alignments that use the base as teacher, judge
+ * or preference model.
+ */
 function refuseUsed(sql: ModelsSql, row: BaseRow, needing: readonly string[]): void {
   const uses = Object.entries(sql.usesOfBase.get({ id: row.id })!).filter(([, count]) => count > 0);
   if (uses.length > 0)

@@ -1,18 +1,18 @@
-// Bases whose load ended the appliance. The library aborts the process on some files that passed every check, or the
-// kernel kills it for lack of memory; the next request would then load the same base again. So each native load is
-// counted before it begins, and the count is set to 0 when it ends, whatever its outcome. After two loads that never
-// ended, the base is not loaded any more. Importing the file again tries it in a process of its own and resets the
-// count.
+// Stops loading bases whose load crashed the appliance. The library aborts the process on some files that passed every
+// check, or the kernel kills the process for lack of memory. The next request would then load the same base again. So each
+// native load is counted before it begins, and the count is set to 0 when the load ends, whatever its outcome. After two
+// loads that never ended, the base is not loaded any more. Importing the file again probes it in a separate process and
+// resets the count.
 
 import { Failure } from "../../base/errors.ts";
 import type { BaseRow } from "../../catalog/store.ts";
 import type { Store } from "../../store/open.ts";
 import { prepareModels } from "./store.ts";
 
-/** Number of loads that never ended after which no further one is started automatically. Also used for deployments. */
+/** After this number of loads that never ended, no further load is started automatically. Also used for deployments. */
 export const mostLoadsBegun = 2;
 
-/** The reason why a base is no longer loaded; null if it still is. */
+/** The reason why a base is no longer loaded; null if it may be loaded. */
 export const loadErrorOf = ({ loads_begun: begun }: Pick<BaseRow, "loads_begun">): string | null => {
   if (begun < mostLoadsBegun) return null;
   const failure = new Failure("load_ended_appliance", `Loading it crashed the appliance ${begun} times`);

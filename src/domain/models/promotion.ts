@@ -1,12 +1,12 @@
-// Promotions: which model of a channel answers to its name.
+// Promotions: which model answers to the name of a channel.
 //
-//   promote   another model replaces the channel's, unless it is significantly worse or nothing is proven; a reason overrides this
-//   rollback  one promotion is undone: what it replaced is promoted again, or nothing if it was the channel's first
+//   promote   a model replaces the channel's model, unless it is significantly worse or nothing is proven; a reason overrides this
+//   rollback  undoes one promotion: the model that it replaced is promoted again; after the channel's first, no model is left
 //
 // Invariants:
 //   1. A move writes a history row, the pointer, the audit entry and the deployment that it needs, in one transaction.
-//   2. The pointer names the promotion that put its model there. A rollback goes to the promotion before that one, never to a
-//      rollback, so that each call takes one step back.
+//   2. The pointer names a model and the promotion that put it there. A rollback goes to the promotion before that one, never to
+//      a rollback, so that each call takes one step back.
 //   3. A model that is refused is promoted only with a reason.
 
 import { Failure, invalid, type ValidationDetail } from "../../base/errors.ts";
@@ -47,8 +47,8 @@ export function createPromotions(parts: PromotionParts): Handlers<typeof promoti
   }
 
   /**
-   * Carries out a move (invariant 1). `pointTo`: the model that the channel then names and the promotion that put it there
-   * (null: this one); null leaves the channel without a model.
+   * Carries out a move (invariant 1). `pointTo` is the model that the channel then names, and the `seq` of the promotion that
+   * put the model there; a null `seq` means this move. If `pointTo` is null, the channel is left without a model.
    */
   function move(
     caller: Caller,
@@ -74,13 +74,16 @@ export function createPromotions(parts: PromotionParts): Handlers<typeof promoti
     return toRecord(whole);
   }
 
-  /** Throws if a model has the channel's name: the model would answer, and the channel could never be reached. */
+  /** Throws validation if a model has the channel's name, because that model would answer instead of the channel. */
   function refuseTaken(caller: Caller, channel: string): void {
     if (catalog.aligned(caller.userId, channel) ?? catalog.base(channel))
       throw invalid(["body", "channel"], `a model is already named ${channel}; give the channel another name`);
   }
 
-  /** The channel to which a model is promoted. Throws several_channels if there are several and none is named. */
+  /**
+   * The channel to which a model is promoted. Throws conflict if there is none, and several_channels if there are several and
+   * `channel` is undefined.
+   */
   function channelOf(model: AlignedRow, channel: string | undefined): PromotedRow {
     const channels = sql.channelsOfModel
       .all(model.id)
@@ -201,7 +204,7 @@ function refusals({ comparisons, limits, unproven }: Verdict): ValidationDetail[
   ];
 }
 
-/** The refusals, and then the items that each regression lost. */
+/** The refusals, followed by the items that each regression lost. */
 const withItems = (verdict: Verdict): ValidationDetail[] => [
   ...refusals(verdict),
   ...verdict.comparisons

@@ -1,4 +1,4 @@
-// What is loaded and why: deployed models, and models that a request or other work keeps loaded for a while.
+// The models that are loaded: deployed models, and models that a request or other work keeps loaded while it runs.
 import { Failure } from "../../base/errors.ts";
 import type { Generator, Lease, ModelRef } from "../../engine/generator.ts";
 import { createDeployments, type DeploymentParts, type Deployments } from "./deploy.ts";
@@ -9,7 +9,7 @@ export type ServingParts = Omit<DeploymentParts, "sql" | "pool"> & { generator: 
 export interface Serving extends Deployments {
   /** Keeps a model loaded until the lease is released. Throws not_deployed for an aligned model that is not deployed. */
   leaseForRequest(ref: ModelRef): Promise<Lease>;
-  /** As leaseForRequest, for evaluations and other work of the appliance: an aligned model need not be deployed. */
+  /** Like leaseForRequest, but for evaluations and other work of the appliance. An aligned model need not be deployed. */
   leaseForWork(ref: ModelRef): Promise<Lease>;
   /** Unloads the base that has been idle for longest; false if none is idle. */
   freeIdle(): Promise<boolean>;

@@ -1,5 +1,5 @@
-// What comes in: bases, from files, uploads and a hub's mirror, and the adapters that runs make. A file is stored under its hash
-// first; a row in the database makes it a model.
+// Takes in models: bases from files, uploads and a hub's mirror, and the adapters that runs make. A file is first stored under
+// its hash. A row in the database then makes it a model.
 import { existsSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { dirname } from "node:path";
@@ -33,18 +33,18 @@ export interface StockParts {
   /** Where model files are kept. */
   folder: string;
   /**
-   * Writes an administrative act to the audit log, in the caller's transaction; without a caller it was done on the
+   * Writes an administrative act to the audit log, in the caller's transaction. Without `by`, the act was done on the
    * machine itself.
    */
   audit: (act: string, subject: string, detail: Record<string, unknown>, by?: Caller) => void;
-  /** Where models with hf:// names are fetched, and how much disk space must stay free. */
+  /** The URL that models with hf:// names are fetched from, and the bytes of disk space that must stay free. */
   hub: { mirror: string; freeDisk: number };
   slotPool: SlotPool;
   /** Keeps account of memory reservations. */
   gpu: Gpu;
   /** Unloads the base that has been idle for longest; false if none is idle. */
   freeIdle: () => Promise<boolean>;
-  /** Starts the trainer, which knows what it can train. */
+  /** Starts the trainer, which reports whether it can train a base. */
   startTrainer: () => Trainer;
 }
 
@@ -61,29 +61,32 @@ export interface NewAlignedModel {
 }
 
 export interface Stock {
-  /** Imports a file, a folder or an hf:// name. Throws bad_request, model_invalid and what hubBase throws. */
+  /**
+   * Imports a file, a folder or an hf:// name. Throws bad_request, file_missing, model_file_type, model_invalid,
+   * out_of_memory, disk_full and what hubBase throws.
+   */
   importBase(source: ImportSource): Promise<BaseRow>;
   importUpload(file: UploadedFile, stated: { name?: string; sha256?: string }, by: Caller): Promise<BaseRow>;
   /**
-   * Finds a base by its name on a hub, or fetches it; `field` names the request's field in a validation failure. Throws
-   * hub_unavailable, disk_full, model_invalid.
+   * Finds a base by its name on a hub, or fetches it. Throws validation (at the request's field `field`) for an invalid name,
+   * hub_unavailable, mirror_unreachable, disk_full, and the errors of an import.
    */
   hubBase(name: string, by?: Caller, field?: string): Promise<BaseRow>;
-  /** Imports the starter model if there is no base yet; null if there is one or the file is missing. */
+  /** Imports the starter model if there is no base yet. Null if there is a base, or if the file is missing. */
   importStarter(path: string): Promise<BaseRow | null>;
   /** Copies an adapter to its permanent place, before the transaction that registers the model. */
   storeAdapter(file: string): Promise<StoredFile>;
-  /** As storeAdapter, for the texts in which the sources of the model's answers are looked up. */
+  /** Like storeAdapter, but for the texts in which the sources of the model's answers are looked up. */
   storeSources(file: string): Promise<StoredFile>;
-  /** Registers the alignment's model, in the caller's transaction, or returns the one that it has. */
+  /** Registers the alignment's model, in the caller's transaction. Returns its id, or that of the model that it already has. */
   registerAligned(model: NewAlignedModel): string;
-  /** Whether a file is stored and not registered with a model yet. */
+  /** Whether a file is stored but not yet registered with a model. */
   isArriving(path: string): boolean;
   /** Removes temporary files of interrupted imports. Called before anything is imported. */
   prepare(): Promise<void>;
 }
 
-/** Memory of the small context that a trial uses. */
+/** Bytes of memory for the small context that a trial uses. */
 const trialBytes = 64 << 20;
 
 export function createStock(parts: StockParts): Stock {
@@ -115,9 +118,9 @@ export function createStock(parts: StockParts): Stock {
   function keep(file: ImportedFile, by?: Caller, hub?: { source: string }): BaseRow {
     const known = sql.baseOfHash.get(file.sha256);
     if (known) {
-      // The import has just loaded it without a crash.
+      // The import has just probed the file without a crash.
       sql.setBaseLoads.run(0, known.id);
-      // Another trainer may train what the one before did not.
+      // A newer trainer may be able to train a base that an earlier version could not.
       const { can_be_aligned, reason } = file;
       sql.setAlignable.run({ id: known.id, can_be_aligned, reason });
       // Prefer a file in our folder to one elsewhere, and any file to one that no longer exists.
@@ -132,7 +135,7 @@ export function createStock(parts: StockParts): Stock {
     return row;
   }
 
-  /** Fetches under way: requests for the same model share one. */
+  /** Fetches that are under way, by source, so that requests for the same model share one fetch. */
   const fetching = new Map<string, Promise<BaseRow>>();
 
   async function fetchBase(name: HubName, by?: Caller): Promise<BaseRow> {
@@ -176,8 +179,8 @@ export function createStock(parts: StockParts): Stock {
   }
 
   /**
-   * Files that are stored and not registered with a model yet. Deleting another model with the same file must not
-   * remove them.
+   * Files that are stored but not yet registered with a model. Deleting another model with the same file must not remove
+   * them.
    */
   const arriving = new Set<string>();
   async function arrive(storing: Promise<StoredFile>): Promise<StoredFile> {

@@ -1,4 +1,5 @@
-// All SQL of models. Ownership is part of each statement: another user's model is not found, like one that does not exist.
+// All SQL of models. Statements that look up the name of a request also check the owner, so that another user's model is not
+// found, like a model that does not exist. Statements by id expect an id from a row that was checked.
 import {
   type AlignedRow,
   alignedModels,
@@ -46,7 +47,7 @@ function prepareBases(store: Store) {
        VALUES(:id, :name, :kind, :architecture, :context_length, :parameters, :file_type, :bytes, :memory_bytes,
        :can_be_aligned, :reason, :license, :sha256, :path, :seq, :created_at)`,
     ),
-    /** Bases by their name on a hub: that of a file or, with a trailing slash, of any file of the repository. */
+    /** Bases by their name on a hub: the name of a file or, with a trailing slash, of a repository with all its files. */
     baseOfSource: store.prepare<{ source: string }, BaseRow>(
       `SELECT base_model.* FROM base_model_source JOIN base_model ON base_model.id = base_model_id
        WHERE source = :source OR (:source LIKE '%/' AND substr(source, 1, length(:source)) = :source)
@@ -92,7 +93,7 @@ function prepareAligned(store: Store) {
        calibration_json, sources_path, created_seq, created_at)
        VALUES(:id, :ownerId, :alignmentId, :baseId, :name, :adapterPath, :adapterSha256, :calibration, :sourcesPath, :seq, :at)`,
     ),
-    /** Without a check of the owner, for administrators. */
+    /** Does not check the owner, and is therefore only for commands on the machine itself. */
     alignedNamed: store.prepare<{ ownerId: string; name: string; alignmentId: string | null }, AlignedRow>(
       `${alignedModels} WHERE m.id = :name OR m.alignment_id = :alignmentId`,
     ),

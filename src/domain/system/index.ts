@@ -1,5 +1,6 @@
-// The appliance about itself. Without a key: whether the process is alive, what does not work now, and whether it serves
-// everything it should. With one: what requests may name here, and for administrators memory and log.
+// Endpoints that report on the appliance itself. Without a key: whether the process is alive, what does not work now, and
+// whether all deployed models answer. With a key: the names that requests may use here. For administrators: memory, log and
+// metrics; the metrics need no key on the machine itself.
 import { Failure } from "../../base/errors.ts";
 import type { Metrics, Watched } from "../../base/metrics.ts";
 import type { Clock } from "../../base/time.ts";
@@ -10,11 +11,11 @@ import type { Gpu } from "../../engine/gguf/gpu.ts";
 export interface SystemParts {
   version: string;
   clock: Clock;
-  /** Tells whether so little of the disk is free that new work is refused. */
+  /** Tells whether so little disk space is free that new work is refused. */
   ballast: { isLow(): boolean };
-  /** Tells whether writes are refused, because an upgrade tries this version out. */
+  /** Tells whether writes are refused because an upgrade is trying this version out. */
   trial: { isOn(): boolean };
-  /** Models that should serve but do not yet. */
+  /** Models that should answer requests but cannot yet. */
   waitingFor: () => string[];
   metrics: Pick<Metrics, "render">;
   generator: Pick<Watched, "occupancy">;

@@ -1,11 +1,12 @@
-// Delivers pending events. Each pair of target and subject has a line, which keeps its events in order; lines run concurrently.
+// Delivers pending events. Each pair of target and subject has a line, which sends the events of the pair in order. Lines run
+// concurrently.
 //
 //   pending ──2xx──► delivered ──a week──► (removed)
 //    │  ▲ └──the last of the attempts, or a day after the event──► failed, kept with its last error
 //    └──┘ anything else: retried with growing delay
 //
 // I1 a subject's next event is not sent to a target until the previous one is delivered or failed there
-// I2 only the rows count: however an attempt ended, the event is sent again under the same id unless its row says otherwise
+// I2 only the rows decide: after any attempt the event is sent again under the same id, unless its row is delivered or failed
 // I3 once a target has answered 410, it gets no further attempt before the next start; its pending events stay pending
 import type { Log } from "../../base/log.ts";
 import { type Clock, sleep as sleepReally } from "../../base/time.ts";
@@ -21,20 +22,20 @@ export const limits = {
   longestRetryMs: 3_600_000,
   attempts: 50,
   /**
-   * Maximum age of an event, checked at the end of an attempt: after a long stop of the appliance each is tried once
-   * more.
+   * Maximum age of an event. It is checked at the end of an attempt, so that each event is tried once more after a long stop
+   * of the appliance.
    */
   ageMs: 24 * 3_600_000,
   /**
-   * Concurrent attempts to one target, so that many subjects do not flood it. A line that waits for its next attempt is
-   * not counted.
+   * Maximum number of concurrent attempts to one target, so that many subjects do not flood it. A line that waits for its
+   * next attempt is not counted.
    */
   atOnce: 8,
   /** How long delivered events are kept. */
   keptMs: 7 * 24 * 3_600_000,
 } as const;
 
-/** Delay before the result of an attempt is written again after a disk error. */
+/** Delay before the result of an attempt is written again after a failed write. */
 const writeAgainMs = 1000;
 
 export interface DeliveryParts {
@@ -50,9 +51,9 @@ export interface DeliveryParts {
 }
 
 export interface Delivery {
-  /** Checks whether something is pending for the subject. */
+  /** Begins to send the subject's pending events to all targets, unless that is already under way. */
   look(subjectId: string): void;
-  /** Aborts what is under way; resolves once all lines have ended. */
+  /** Aborts the attempts under way. Resolves once all lines have ended. */
   close(): Promise<void>;
 }
 
@@ -61,7 +62,7 @@ interface Route {
   target: Target;
   /** The target as the log shows it. Paths and queries are left out, since they may hold secrets of the receiver. */
   origin: string;
-  /** Subjects that have a line now. */
+  /** Subjects that have a running line. */
   lines: Set<string>;
   gone: AbortController;
   /** Aborted when nothing more may be sent. */
@@ -92,8 +93,8 @@ export function startDelivery(parts: DeliveryParts): Delivery {
   async function deliverInOrder(route: Route, subjectId: string): Promise<void> {
     try {
       for (;;) {
-        // No event can be lost between this query and the end of the line: enqueue calls `look` in a later turn of the
-        // event loop.
+        // No event can be lost between this query and the end of the line, because enqueue calls `look` in a later turn of
+        // the event loop.
         const row = sql.first.get(route.target.url, subjectId);
         if (!row) return;
         await sleep(waitOf(row), route.ended);
@@ -107,8 +108,8 @@ export function startDelivery(parts: DeliveryParts): Delivery {
   }
 
   /**
-   * Milliseconds until the next attempt. By the wall clock, since that survives a restart; capped, in case the clock
-   * was set back.
+   * Milliseconds until the next attempt. They are measured with the wall clock, because its times survive a restart, and are
+   * capped in case the clock was set back.
    */
   function waitOf({ next_attempt_at: at }: PendingRow): number {
     const left = at === null ? 0 : Date.parse(at) - Date.parse(clock.now());
@@ -119,7 +120,8 @@ export function startDelivery(parts: DeliveryParts): Delivery {
     if (ended.aborted) return null;
     const message = { id: row.webhook_id, payload: row.payload };
     const seconds = Math.floor(Date.parse(clock.now()) / 1000);
-    // A target that answered 410 for one subject may still acknowledge what is under way for another.
+    // Abort the attempt only when the appliance closes, because a target that answered 410 for one subject may still
+    // acknowledge an event of another subject.
     return send(target, message, { seconds, timeoutMs: attemptMs, signal: ending.signal });
   }
 
@@ -151,7 +153,7 @@ export function startDelivery(parts: DeliveryParts): Delivery {
     log("warn", "webhook.attempt_failed", { ...about, error, retryMs });
   }
 
-  /** Exponential back-off, half of it random, so that events that failed together are not retried together. */
+  /** Delay before the next attempt: exponential, with a random half, so that events that failed together are retried apart. */
   function backOffMs(attempts: number): number {
     const most = Math.min(limits.firstRetryMs * 2 ** (attempts - 1), limits.longestRetryMs);
     return Math.round((most / 2) * (1 + random()));
@@ -184,7 +186,7 @@ export function startDelivery(parts: DeliveryParts): Delivery {
   };
 }
 
-/** Runs at most `count` works at a time, and the others in the order in which they came. */
+/** Returns a function that runs at most `count` tasks at a time. Further tasks begin in the order in which they came. */
 function createTurns(count: number): Route["inTurn"] {
   let free = count;
   const waiting: (() => void)[] = [];

@@ -1,9 +1,10 @@
-// Webhooks: events are sent to the URLs that the settings name, and nowhere if they name none. An event is a row of
-// the outbox, written in the transaction of the change that it reports: it is sent only if that transaction was committed.
+// Webhooks: events are sent to the URLs that the settings name, and nowhere if they name none. An event is one row of the
+// outbox per target, written in the transaction of the change that it reports, so that it is sent only if that transaction
+// was committed.
 //
-// Each target gets the events of a subject in order, and can drop repeats by webhook-id: an unacknowledged event is sent again
-// under the same id. This does not use the job queue, which separates a few long works: here thousands of short exchanges are
-// kept in order.
+// Each target gets the events of a subject in order. An unacknowledged event is sent again under the same webhook-id, so that a
+// target can drop repeats. The job queue is not used, because it is made for a few long jobs that run independently; here
+// thousands of short requests must be kept in order.
 import { newId } from "../../base/ids.ts";
 import type { Store } from "../../store/open.ts";
 import { type Delivery, type DeliveryParts, limits, startDelivery } from "./delivery.ts";
@@ -63,7 +64,7 @@ export function createWebhooks(parts: WebhooksParts): Webhooks {
       };
       const seq = store.nextSeq();
       for (const { url } of targets) sql.insert.run({ ...event, seq, target: url });
-      // By then the caller's synchronous transaction was either committed, or rolled back and there is no row to find.
+      // By then the caller's synchronous transaction has ended. If it was rolled back, there is no row to find.
       setImmediate(() => delivery?.look(subjectId));
     },
 
@@ -83,7 +84,7 @@ export function createWebhooks(parts: WebhooksParts): Webhooks {
   };
 }
 
-/** Targets from the settings, with one secret for all or one each. */
+/** The targets of the settings. There is one secret for all targets, or one for each. */
 export const targetsOf = (urls: readonly string[], secrets: readonly string[]): Target[] =>
   urls.map((url, at) => ({ url, key: keyOf(secrets.length === 1 ? secrets[0]! : secrets[at]!) }));
 

@@ -1,5 +1,5 @@
-// One attempt to deliver a webhook by the Standard Webhooks specification 1.0.0: three headers, a 2xx as
-// acknowledgement, no redirects, and 410 from a target that wants no more events.
+// Makes one attempt to deliver a webhook by the Standard Webhooks specification 1.0.0: the request has three headers, any 2xx
+// is an acknowledgement, and redirects are not followed. A target answers 410 to get no more events.
 import { createHmac } from "node:crypto";
 
 export interface Target {
@@ -16,15 +16,15 @@ export type Outcome =
   | { acknowledged: true }
   | { acknowledged: false; error: string; isGone: boolean; retryAfterMs: number };
 
-/** How much of an error response is read: enough for the receiver to give a reason. */
+/** Maximum number of bytes of an error response that are read, which are enough for the receiver to give a reason. */
 const mostAnswerBytes = 1024;
 
-/** The signature header. `seconds`: Unix time. */
+/** The value of the signature header. `seconds` is the Unix time of the attempt. */
 export function signatureOf(key: Buffer, { id, payload }: Message, seconds: number): string {
   return `v1,${createHmac("sha256", key).update(`${id}.${seconds}.${payload}`).digest("base64")}`;
 }
 
-/** Sends a message once. Null if `signal` aborted it; whether it arrived is then unknown. */
+/** Sends a message once. Null if `signal` aborted the request; it is then unknown whether the message arrived. */
 export async function send(
   { url, key }: Target,
   message: Message,
@@ -47,7 +47,8 @@ export async function send(
       signal: AbortSignal.any([signal, late.signal]),
     });
     if (!response.ok) return await refusalOf(response);
-    // The body is not needed, and an endless one would hold the connection. It may have ended already.
+    // The body is not needed, and an endless body would hold the connection. It may have ended or failed already, which does
+    // not matter.
     await response.body?.cancel().catch(() => {});
     return { acknowledged: true };
   } catch (error) {
@@ -65,12 +66,12 @@ async function refusalOf(response: Response): Promise<Outcome> {
     acknowledged: false,
     error: `answered ${response.status}${said === "" ? "" : `: ${said}`}`,
     isGone: response.status === 410,
-    // Its other form, a date, is ignored, because the two clocks may differ.
+    // A date, the other form of Retry-After, is ignored, because the two clocks may differ.
     retryAfterMs: 1000 * (Number(response.headers.get("retry-after")) || 0),
   };
 }
 
-/** The first bytes of the body, as far as it can be read: an error in it does not change what the status says. */
+/** The first bytes of the body, as far as it can be read. An error is ignored, because the status has decided the outcome. */
 async function beginningOf(response: Response): Promise<string> {
   const parts: Uint8Array[] = [];
   let bytes = 0;
@@ -86,7 +87,7 @@ async function beginningOf(response: Response): Promise<string> {
   return Buffer.concat(parts).subarray(0, mostAnswerBytes).toString("utf8").trim();
 }
 
-/** The reason of a failed request, which fetch puts in the error's cause. */
+/** The reason why a request failed. `fetch` puts it in the error's cause. */
 function wordsOf(error: unknown): string {
   const cause = (error as Error).cause ?? error;
   const { message, code } = cause as Error & { code?: string };

@@ -3,7 +3,6 @@ import type { Store } from "../../store/open.ts";
 
 export type DeliveryState = "pending" | "delivered" | "failed";
 
-/** A delivery that is pending. */
 export interface PendingRow {
   seq: number;
   target: string;
@@ -46,7 +45,7 @@ export const prepareWebhooks = (store: Store) => ({
     `UPDATE webhook_delivery SET state = 'failed', attempts = attempts + 1, last_error = :error, ended_at = :at
      WHERE target = :target AND seq = :seq AND state = 'pending'`,
   ),
-  /** Gives up what is pending for targets that are not in `targets`, a JSON list. */
+  /** Gives up the pending events of targets whose URL is not in `targets`, a JSON list. */
   giveUpOthers: store.prepare<{ targets: string; error: string; at: string }>(
     `UPDATE webhook_delivery SET state = 'failed', last_error = :error, ended_at = :at
      WHERE state = 'pending' AND target NOT IN(SELECT value FROM json_each(:targets))`,

@@ -1,10 +1,10 @@
-// Messages → token ids: the only place for chat templates, used for serving and for training.
+// Converts messages to token ids. Chat templates are used only here, for serving and for training.
 //
-// The GGUF's own Jinja template is rendered with a stand-in for every text that a person wrote, so that neither the template
-// nor the parsing of special tokens ever sees those texts: `<|im_start|>` typed by a user stays plain text. The template's
-// own text is parsed for special tokens. Text between two special tokens is encoded in one piece, as the model saw it in
+// The GGUF's own Jinja template is rendered with a stand-in for the text of every message, so that neither the template nor
+// the parsing of special tokens ever sees these texts: `<|im_start|>` typed by a user stays plain text. The template's own
+// text is parsed for special tokens. Text between two special tokens is encoded in one piece, as the model saw it in
 // training, except that an assistant's text is always its own piece, as it is when the model writes it. Templates write the
-// JSON of tools and of call arguments themselves, so there stand-ins replace only the texts of special tokens.
+// JSON of tools and of call arguments themselves, so in JSON stand-ins replace only the texts of special tokens.
 
 import { Environment, Interpreter, Template } from "@huggingface/jinja";
 import { Failure, invalid } from "../../base/errors.ts";
@@ -43,18 +43,18 @@ export interface PromptOptions {
 
 export interface TrainingTokens {
   tokens: Int32Array;
-  /** 1 for tokens that the assistant writes and for the token that ends its turn, else 0. */
+  /** 1 for tokens that the assistant writes, up to and including the token that ends its turn; else 0. */
   weights: Float32Array;
 }
 
 const roles: readonly string[] = ["system", "user", "assistant", "tool"];
 
-/** Padding of stand-ins: a template that trims a text removes it, and no template writes it itself. */
+/** Padding around stand-ins. If it is missing afterwards, the template has trimmed the text. No template writes it itself. */
 const pad = "\u2003";
 const standIn = (index: number): string => `${pad}\ue000${index}\ue001${pad}`;
 const standIns = /(\u2003?)\ue000(\d+)\ue001(\u2003?)/g;
 
-/** The model's prompt for a conversation. Throws template_failed, and validation for an unknown role. */
+/** The token ids of the prompt for a conversation. Throws template_failed, and validation for an unknown role. */
 export function formatChat(
   tokenizer: Tokenizer,
   messages: readonly ChatMessage[],
@@ -64,7 +64,7 @@ export function formatChat(
   return encode(tokenizer, pieces, shown).tokens;
 }
 
-/** As formatChat, for conversations of any length: other requests are served in the meantime. */
+/** Like formatChat, but for conversations of any length: other requests are handled in between. */
 export async function formatLongChat(
   tokenizer: Tokenizer,
   messages: readonly ChatMessage[],
@@ -94,14 +94,14 @@ function piecesOf(
   return { pieces: render(tokenizer, shown, known ? options : { ...options, tools: [] }), shown };
 }
 
-/** How this model writes calls: in its template's format, or in our own if the template has none. */
+/** The format in which this model writes calls: its template's, or `plainCalls` if the template has none. */
 export function callFormatOf(tokenizer: Tokenizer): CallFormat {
   const known = prepare(tokenizer);
   known.calls ??= tried(tokenizer) ?? plainCalls;
   return known.calls;
 }
 
-/** The template's call format; null unless the template renders tools, calls that can be parsed, and results. */
+/** The template's call format, found by rendering a probe; null unless it renders tools, calls that can be parsed, and results. */
 function tried(tokenizer: Tokenizer): CallFormat | null {
   const question: ChatMessage = { role: "user", content: "probe_question" };
   const call: ChatMessage = { role: "assistant", content: "", toolCalls: [probe.call] };
@@ -149,8 +149,8 @@ export function thoughtMarksOf(tokenizer: Tokenizer): ThoughtMarks | null {
 }
 
 /**
- * Tokens of a training conversation that ends with an assistant's message: exactly the prompt that serving makes of the
- * messages before it, then the answer and the end of the turn.
+ * The tokens of a training conversation that ends with an assistant's message: exactly the prompt that serving makes from the
+ * messages before it, followed by the answer and the end of the turn. Throws validation, template_failed.
  */
 export function formatTrainingRow(tokenizer: Tokenizer, messages: readonly ChatMessage[]): TrainingTokens {
   const last = messages.length - 1;
@@ -175,14 +175,14 @@ export function formatTrainingRow(tokenizer: Tokenizer, messages: readonly ChatM
 /** A stretch of rendered text, from the template or from a message. */
 interface Piece {
   text: string;
-  /** Index of the message whose content it is; null for the template's text and for names. */
+  /** Index of the message whose content the text is; null for text of the template and for names, thoughts and special tokens. */
   message: number | null;
   written: boolean;
 }
 
 interface Prepared {
   template: Template;
-  /** Any special token's text, the longest first. */
+  /** Matches the text of any special token, trying the longest first. */
   specials: RegExp;
   calls: CallFormat | null;
 }
@@ -214,7 +214,8 @@ function render(tokenizer: Tokenizer, messages: readonly ChatMessage[], options:
     // Templates test whether a text is empty, so an empty text is passed as it is.
     text === "" ? "" : standIn(texts.push({ text, message }) - 1);
   /**
-   * Prepares JSON that the template writes: special tokens' texts become stand-ins, and anything like a stand-in is defused.
+   * Prepares values that the template writes as JSON: the texts of special tokens become stand-ins, and the character that
+   * marks a stand-in is replaced.
    */
   const disarm = (value: unknown): unknown => {
     if (typeof value === "string")
@@ -263,7 +264,10 @@ function render(tokenizer: Tokenizer, messages: readonly ChatMessage[], options:
   return pieces;
 }
 
-/** Only our own globals: no clock, so that a prompt has the same tokens every day, and no endless `range`. */
+/**
+ * Runs a template with our own globals only: without a clock, so that a prompt has the same tokens every day, and with a
+ * `range` of limited length.
+ */
 function run(template: Template, variables: Record<string, unknown>): string {
   const globals = {
     true: true,
@@ -341,7 +345,8 @@ function* encodingOf(
     put(yield stretch, weight);
     stretch = "";
   }
-  // Markers that this template writes. A person's text must not become one, even if the vocabulary calls it ordinary.
+  // Special tokens that this template writes. A message's text must not become one of them, even if it is a user-defined token,
+  // which the tokenizer always parses.
   const markers = new Set(
     pieces.filter((piece) => !piece.written).flatMap((piece) => piece.text.match(specials) ?? []),
   );
@@ -398,7 +403,7 @@ function disarmed(text: string, markers: ReadonlySet<string>): string[] {
   return parts;
 }
 
-/** The token that ends a turn: the first end-of-generation token that the template writes after it, else the model's own. */
+/** The token that ends a turn: the first end-of-generation token that the template writes in `after`, else the model's own. */
 function endOfTurn(tokenizer: Tokenizer, after: string): number[] {
   for (const match of after.matchAll(prepare(tokenizer).specials)) {
     const token = tokenizer.specials.get(match[0])!;

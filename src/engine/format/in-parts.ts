@@ -1,23 +1,23 @@
-// Encodes long texts part by part: the library encodes a text in one call, on the single thread that serves all requests. The
-// tokens are those of the whole text. A text is cut only where every tokenizer begins a new piece, before a single space or
-// mark between a letter or digit and a letter, and only where no token of the vocabulary has these two characters side by
-// side.
+// Encodes long texts part by part, because the library encodes a text in one call, on the thread that serves all requests. The
+// tokens are the same as those of the whole text. A text is cut only where every tokenizer begins a new piece: before a single
+// space, line break or punctuation mark that stands between a letter or digit and a letter. It is not cut there if any token of
+// the vocabulary contains the character before the cut followed by the character after it.
 import { remembered } from "../../base/remembered.ts";
 import { givingWay } from "../../base/time.ts";
 import type { Tokenizer } from "../generator.ts";
 
-/** Characters per part: a few milliseconds of work. */
+/** Minimum number of characters per part, which take a few milliseconds. */
 const partLength = 8_192;
 
-/** A letter or digit, a space, line break or mark, and a letter: a text may be cut before the second of them. */
+/** Matches a space, line break or punctuation mark between a letter or digit and a letter. A text may be cut before the match. */
 const seam = /(?<=([\p{L}\p{N}]))([ \n\p{P}])(?=\p{L})/gu;
-/** A letter or digit before a space, line break or mark, within a token. */
+/** Finds letters and digits that are followed by a space, line break or punctuation mark within a token. */
 const inside = /(?=([\p{L}\p{N}])([ \n\p{P}]))/gu;
 
 interface Seams {
   /**
-   * keep: a part begins with its space. drop: the space is left out, since the tokenizer adds one to every text. null: never
-   * cut.
+   * keep: a part begins with the space at the cut. drop: this space is left out, because the tokenizer adds one before every
+   * text. null: texts are never cut.
    */
   space: "keep" | "drop" | null;
   /** Pairs of adjacent characters that occur within a token. */
@@ -34,7 +34,7 @@ const seamsOf = remembered(async (tokenizer: Pick<Tokenizer, "encode" | "pieceOf
   return { space: spaceOf(tokenizer), joined };
 });
 
-/** Found by trial, because vocabularies differ in what they put before a text. */
+/** Finds out by trial how to treat the space, because tokenizers differ in what they add before a text. */
 function spaceOf(tokenizer: Pick<Tokenizer, "encode">): Seams["space"] {
   const read = (text: string): number[] => tokenizer.encode(text, false);
   const whole = read("the end of it").join();
@@ -42,7 +42,7 @@ function spaceOf(tokenizer: Pick<Tokenizer, "encode">): Seams["space"] {
   return whole === [...read("the end"), ...read("of it")].join() ? "drop" : null;
 }
 
-/** The same tokens as `tokenizer.encode`. A text without a place to cut, such as one long word, is encoded in one call. */
+/** Returns the same tokens as `tokenizer.encode`. A text that cannot be cut, such as one long word, is encoded in one call. */
 export async function encodeInParts(tokenizer: Tokenizer, text: string, parseSpecial: boolean): Promise<number[]> {
   if (text.length < 2 * partLength) return tokenizer.encode(text, parseSpecial);
   const seams = await seamsOf(tokenizer);
@@ -57,12 +57,12 @@ export async function encodeInParts(tokenizer: Tokenizer, text: string, parseSpe
   return ids;
 }
 
-/** Index of the first seam at or after `from`; null when there is none. */
+/** Index of the first place to cut at or after `from`; null if there is none. */
 function nextSeam(text: string, from: number, { space, joined }: Seams): number | null {
   seam.lastIndex = from;
   for (let match = seam.exec(text); match !== null; match = seam.exec(text)) {
     const [, before, after] = match;
-    // With `drop`, only a space can be left out: it is what the tokenizer adds.
+    // With `drop`, only a space can be left out, because a space is what the tokenizer adds.
     const fits = space === "keep" || after === " ";
     if (fits && !joined.has(`${before}${after}`)) return match.index;
   }

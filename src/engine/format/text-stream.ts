@@ -1,11 +1,12 @@
-// Bytes of tokens → text that may be shown: whole code points only, and nothing that could still turn out to be a stop string.
+// Converts the bytes of tokens to text that may be shown: whole code points only, and nothing that may still be the beginning
+// of a stop string.
 
 export interface TextStream {
-  /** The text that became certain with these bytes. */
+  /** Adds bytes, and returns the text that can be shown now. */
   push(bytes: Uint8Array): string;
-  /** The text still held back at the end of an answer; an unfinished code point becomes U+FFFD. */
+  /** Returns the text that is still held back at the end of an answer. An unfinished code point becomes U+FFFD. */
   finish(): string;
-  /** Whether a stop string was found: it and what follows are never returned. */
+  /** Whether a stop string was found. The stop string and what follows it are never returned. */
   readonly stopped: boolean;
   /** The stop string that was found, or null. */
   readonly stopString: string | null;

@@ -1,5 +1,5 @@
-// The tokenizer of a model. The bytes of tokens are worked out here, one token at a time: the library's own detokeniser
-// adjusts spaces by context, so that its output for a stream differs from its output for the whole text.
+// The tokenizer of a model. The bytes of each token are found here, because the library's own detokeniser adjusts spaces by
+// context, so that its output for a stream of tokens differs from its output for the whole text.
 import type { Tokenizer } from "../generator.ts";
 import type { GgufHeader } from "../gguf/header.ts";
 
@@ -77,7 +77,7 @@ export function createTokenizer(native: NativeVocabulary, header: GgufHeader): T
 
 const present = (token: number): number | null => (token < 0 ? null : token);
 
-/** The bytes that a token adds to a text: none for control tokens. */
+/** The bytes that a token adds to a text. Control, unknown and unused tokens add none. */
 function tokenBytes(native: NativeVocabulary, type: number, token: number): Uint8Array {
   const attributes = native.getTokenAttributes(token);
   if (attributes & (attribute.control | attribute.unknown | attribute.unused)) return new Uint8Array();

@@ -16,7 +16,7 @@ export interface ToolCall {
   arguments: string;
 }
 
-/** The text of calls: `before`, an object with name and arguments (a list of such objects if `isList`), `after`. */
+/** How calls are written: `before`, then an object with name and arguments (if `isList`, a list of such objects), then `after`. */
 export interface CallFormat {
   before: string;
   after: string;
@@ -40,7 +40,7 @@ interface Spoken {
   toolCalls?: readonly ToolCall[];
 }
 
-/** A conversation for a template without tools: the system prompt describes the tools, and calls and results become text. */
+/** Rewrites a conversation for a template without tools: the system prompt describes the tools, calls and results become text. */
 export function withToolsInText<M extends Spoken>(messages: readonly M[], tools: readonly Tool[]): Spoken[] {
   const spoken: Spoken[] = messages.map(({ role, content, toolCalls = [] }) => {
     if (role === "tool") return { role: "user", content: `<tool_response>\n${content}\n</tool_response>` };
@@ -81,7 +81,7 @@ export const probe = {
   call: { id: "probe0001", name: "probe_name", arguments: '{"probe_key":"probe_value"}' },
 } as const;
 
-/** Derives the format from a template's rendering of `probe.call` as an answer; null when that is not JSON. */
+/** Derives the format from a template's rendering of `probe.call` as an answer; null if the call is not rendered as JSON. */
 export function formatOf(text: string): CallFormat | null {
   const name = text.indexOf(`"${probe.call.name}"`);
   for (let from = text.lastIndexOf("{", name); from >= 0; from = text.lastIndexOf("{", from - 1)) {
@@ -110,7 +110,7 @@ function parsed(text: string): Record<string, unknown> | null {
   }
 }
 
-/** Length of the object or list that a text begins with; null when there is none, or it does not end. */
+/** Length of the JSON object or list that a text begins with; null if there is none, or if it is incomplete. */
 export function jsonLength(text: string): number | null {
   if (text[0] !== "{" && text[0] !== "[") return null;
   let depth = 0;

@@ -1,8 +1,8 @@
-// Accounting of memory and threads: who holds how much, and what still fits. Pure. A model that does not fit is refused
-// before the native code sees it, because a failed allocation there ends the process.
+// Keeps account of memory and threads: who holds how much, and what still fits. A model that does not fit is refused before
+// the native code loads it, because a failed allocation there ends the process. Nothing here does I/O.
 //
-// The machine's memory and the GPU's are separate pools. An eighth of the GPU's is reserved for inference, so that a run,
-// which lasts for hours, leaves room for an evaluation or another model.
+// The machine's memory and the GPU's memory are separate pools. An eighth of the GPU's memory is reserved for inference, so
+// that a run, which lasts for hours, leaves room for an evaluation or another model.
 import type { GgufHeader } from "./header.ts";
 
 /** Bytes in each pool. */
@@ -25,20 +25,20 @@ export interface Pool {
 }
 
 export interface Gpu {
-  /** Reports a GPU and its memory. The pool is limited to the `gpuBytes` setting, if that is set. */
+  /** Called when a GPU has been found. The GPU's pool then has this size, or that of the setting `gpuBytes` if it is smaller. */
   found(totalBytes: number): void;
-  /** Reserves memory for inference; null when it does not fit. */
+  /** Reserves memory for inference; null if it does not fit. */
   reserve(holder: string, bytes: Bytes): Grant | null;
-  /** As reserve, for a run. Also records the run's threads (as many as are free), so that inference does not use them. */
+  /** Like reserve, but for a run. Also reserves as many of the threads as are free, so that inference does not use them. */
   reserveRun(holder: string, bytes: Bytes, threads: number): Grant | null;
   /**
-   * Lends machine memory that still counts as free. `giveBack` is called when it is reserved, and must release the grant at
-   * once.
+   * Lends machine memory, which still counts as free; null if it does not fit. `giveBack` is called when a reservation needs
+   * the memory. It must free the memory at once.
    */
   lend(holder: string, bytes: number, giveBack: () => void): Grant | null;
   snapshot(): {
     machine: Pool;
-    /** null until a GPU has been reported. */
+    /** Null until a GPU has been found. */
     gpu: Pool | null;
     /** Memory that runs may take: in total, and now. */
     runs: { total: Bytes; free: Bytes };
@@ -51,7 +51,7 @@ export interface Gpu {
 /** Share of the GPU's memory that only inference may use. */
 const answersShare = 1 / 8;
 
-/** `gpuBytes`: most of the GPU's memory to use; 0 = all of it. */
+/** `gpuBytes` is the maximum of the GPU's memory to use; 0 means all of it. */
 export function createGpu(machine: { memoryBytes: number; gpuBytes: number; threads: number }): Gpu {
   const answers = new Set<Grant>();
   const runs = new Set<Grant>();
@@ -162,20 +162,20 @@ export function contextBytes(shape: ModelShape, use: { slots: number; slotContex
   return keysAndValues + compute;
 }
 
-/** Bytes of a context that reads one text for its vector. The library also keeps the logits of all tokens of a decode. */
+/** Bytes of a context that computes the vector of one text. The library also keeps the logits of all tokens of a decode. */
 export const embeddingBytes = (shape: ModelShape, use: { tokens: number; batch: number }): number =>
   contextBytes(shape, { slots: 1, slotContext: use.tokens, batch: use.batch }) + 4 * use.batch * shape.vocabulary;
 
-/** Rows of the evaluation lane, or the number of slots where that is less. */
+/** Number of rows of the evaluation lane. It has fewer if there are fewer slots. */
 export const evaluationWidth = 8;
-/** Tokens of a decode. */
+/** Maximum number of tokens of a decode. */
 export const batchTokens = 512;
 
 /** Bytes of a base with its pool of slots. */
 export const baseBytes = (shape: ModelShape, use: { slots: number; slotContext: number; batch: number }): number =>
   shape.weightBytes + contextBytes(shape, use);
 
-/** Bytes of a model that answers while an evaluation runs: its lane takes as much as the pool of slots. */
+/** Bytes of a base with a pool of `evaluationWidth` slots and an evaluation lane of the same size. */
 export const evaluatedBytes = (shape: ModelShape, slotContext: number): number => {
   const use = { slots: evaluationWidth, slotContext, batch: batchTokens };
   return baseBytes(shape, use) + contextBytes(shape, use);

@@ -1,9 +1,10 @@
-// A strict reader of GGUF headers, in plain TypeScript: the first reader of any untrusted model file. No count, length or
-// offset is trusted until it has been checked against a limit and the file's size, and at most `headerLimit` bytes are read.
+// A strict reader of GGUF headers, in plain TypeScript. It reads an untrusted model file before any other parser does. No
+// count, length or offset is trusted until it has been checked against a limit and the file's size, and at most `headerLimit`
+// bytes are read.
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 import { Failure } from "../../base/errors.ts";
 
-/** Only an array's length is kept, because the engine itself reads vocabularies; short arrays of numbers keep those too. */
+/** An array without its items, because the engine itself reads vocabularies. Only short arrays of numbers keep the numbers. */
 export interface GgufArray {
   arrayOf: string;
   length: number;
@@ -35,7 +36,7 @@ const mostTensors = 65_536;
 const keyLimit = 1024;
 const stringLimit = 1 << 20;
 const arrayLimit = 4 << 20;
-/** Longest array whose numbers are kept: enough for one number per layer. */
+/** Length of the longest array whose numbers are kept, which is enough for one number per layer. */
 const keptNumbers = 1024;
 const mostElements = 2n ** 53n;
 
@@ -149,7 +150,7 @@ class Reader {
     return buffer.readBigUInt64LE(at);
   }
 
-  /** A 64-bit count or length that must not pass `most`. */
+  /** Reads a 64-bit count or length, which must not exceed `most`. */
   count(most: number, what: string): number {
     const [buffer, at] = this.take(8);
     const low = buffer.readUInt32LE(at);
@@ -173,7 +174,7 @@ function opened(path: string): number {
   }
 }
 
-/** Throws model_invalid with what is wrong. Blocks for as long as reading at most 64 MiB takes. */
+/** Reads and checks the header of a file. Throws model_invalid with what is wrong. Blocks while it reads up to 64 MiB. */
 export function readGgufHeader(path: string): GgufHeader {
   const fd = opened(path);
   try {

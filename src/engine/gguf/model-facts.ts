@@ -1,4 +1,4 @@
-// What a sound header says of a model. Pure.
+// What a sound header says about a model. Pure.
 import { settings } from "../../base/config.ts";
 import { baseBytes, batchTokens, embeddingBytes, type ModelShape, shapeOf } from "./gpu.ts";
 import type { GgufHeader } from "./header.ts";
@@ -17,13 +17,13 @@ export interface ModelFacts extends Omit<ModelShape, "weightBytes"> {
   tied: boolean;
   /** Bytes of the file. */
   bytes: number;
-  /** Memory that serving it needs, estimated for the given pool of slots. */
+  /** Bytes of memory that serving the model needs, estimated for the given pool of slots. */
   memoryBytes: number;
-  /** Why its chat template does not render; null when it does. */
+  /** Why the chat template cannot be rendered; null if it can. */
   templateProblem: string | null;
 }
 
-/** The pool of slots if the caller gives none: the settings' defaults. */
+/** The pool of slots if the caller gives none. It has the defaults of the settings. */
 export const defaultSlotPool = {
   slots: settings.slots.parse(settings.slots.default),
   slotContext: settings.slotContext.parse(settings.slotContext.default),
@@ -105,7 +105,7 @@ export function factsOf(
   };
 }
 
-/** The type that the header states; if it states none, the tensor type with the most bytes. */
+/** The file type that the header states. If it states none that is known, the tensor type with the most bytes. */
 function fileTypeOf(header: GgufHeader): string {
   const stated = header.values.get("general.file_type");
   if (typeof stated === "number" && fileTypes[stated] !== undefined) return fileTypes[stated];

@@ -1,4 +1,4 @@
-// What a model makes of a text, according to its header: a continuation, a vector, or a relevance score.
+// What a model returns for a text, according to its header: a continuation, a vector, or a relevance score.
 import type { GgufHeader } from "./header.ts";
 
 /** text: generates text, and can give vectors too; embedding: gives vectors only; rerank: scores a document for a query. */
@@ -23,7 +23,7 @@ export function poolingOf(header: GgufHeader): Pooling {
   return { kind: isEncoder || by !== undefined ? "embedding" : "text", by: by ?? "mean", isEncoder };
 }
 
-/** Sets mean pooling where the header states none: the library would otherwise give the last token's state. */
+/** Overrides that set mean pooling if the header states none, because the library would otherwise give the last token's state. */
 export function poolingOverrides(header: GgufHeader): [key: string, value: number, type: 0][] {
   const architecture = String(header.values.get("general.architecture") ?? "");
   const key = `${architecture}.pooling_type`;

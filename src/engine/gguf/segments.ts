@@ -7,7 +7,7 @@ import { poolingOf } from "./pooling.ts";
 
 export const segmentsRefusal = "llama.cpp computes wrong scores for a cross-encoder with segment embeddings";
 
-/** Expects the header of a sound file. Throws model_invalid. */
+/** Throws model_invalid for such a cross-encoder. Expects the header of a sound file. */
 export function refuseSegments(path: string, header: GgufHeader): void {
   // Other tokenizers do not mark segments, so the rows of the table beyond the first are never used.
   if (poolingOf(header).kind !== "rerank" || header.values.get("tokenizer.ggml.model") !== "bert") return;

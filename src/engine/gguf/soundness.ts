@@ -1,10 +1,11 @@
-// Checks a header before the library may load the file. The library ends the whole process at a number that it does not
-// expect (no layer, more experts than it has room for, a negative epsilon), and uses others unchecked: it divides by a count
-// of heads. Called before every native load; what no header shows is found by a trial in the probe. Pure.
+// Checks the header of a model before the library loads the file. The library ends the whole process at a number that it does
+// not expect (no layer, more experts than it has room for, a negative epsilon). It uses other numbers unchecked; for example,
+// it divides by the number of heads. The check is made before every native load of a model. Faults that no header shows are
+// found by the probe's trial. Pure.
 import { Failure } from "../../base/errors.ts";
 import type { GgufArray, GgufHeader, GgufTensor, GgufValue } from "./header.ts";
 
-/** The library's own limits: it has fixed tables of these sizes. */
+/** The library's own limits on layers and experts, for which it has tables of fixed size. */
 const mostLayers = 512;
 const mostExperts = 1024;
 const mostWidth = 1 << 20;
@@ -52,7 +53,7 @@ class Stated {
     return this.header.values.get(this.keyOf(name));
   }
 
-  /** A whole number, which must be stated unless `otherwise` is given. */
+  /** Returns a whole number, which must be stated unless the default `otherwise` is given. */
   whole(name: string, least: number, most: number, otherwise?: number): number {
     const value = this.value(name) ?? otherwise;
     if (value === undefined) throw refuse(`${this.keyOf(name)} is missing`);
@@ -61,7 +62,7 @@ class Stated {
     return value;
   }
 
-  /** A number per layer, from one number for all layers or one for each. */
+  /** Returns a number per layer. The header states one number for all layers, or one for each. */
   perLayer(name: string, least: number, most: number, layers: number, otherwise: number): number[] {
     const value = this.value(name);
     if (typeof value !== "object") return Array(layers).fill(this.whole(name, least, most, otherwise));
@@ -86,7 +87,7 @@ class Stated {
 const shown = (value: GgufValue): string =>
   typeof value === "object" ? `an array of ${value.length}` : String(value).slice(0, 40);
 
-/** The library reads the scores and types of tokens by the number of tokens, so these lists must be long enough. */
+/** Checks the lists of the vocabulary. The library reads a score and a type for every token, so these lists must be long enough. */
 function checkVocabulary({ values }: GgufHeader): void {
   const list = (name: string): GgufArray | null => {
     const value = values.get(`tokenizer.ggml.${name}`);
@@ -94,7 +95,7 @@ function checkVocabulary({ values }: GgufHeader): void {
     return value ?? null;
   };
   const tokens = list("tokens");
-  // The library aborts the process where a tokenizer is missing.
+  // The library aborts the process if a tokenizer is missing.
   if (tokens === null || tokens.length === 0 || typeof values.get("tokenizer.ggml.model") !== "string")
     throw refuse("it has no vocabulary");
   const kinds: [name: string, types: readonly string[], length: number | null][] = [
@@ -131,10 +132,10 @@ function sizesOf(stated: Stated, header: GgufHeader): Sizes {
 const headLengths = ["attention.key_length", "attention.value_length"];
 const rotated = "rope.dimension_count";
 
-/** Layers without attention have no heads. */
+/** Checks the numbers and sizes of heads. Layers without attention have no heads. */
 function checkHeads(stated: Stated, { layers, embedding }: Sizes): void {
   const heads = stated.perLayer("attention.head_count", 0, mostHeads, layers, 0);
-  // Where it is left out, every head has its own keys and values.
+  // If the number of key-value heads is left out, every head has its own keys and values.
   const keyHeads =
     stated.value("attention.head_count_kv") === undefined
       ? heads
@@ -157,7 +158,7 @@ function checkHeads(stated: Stated, { layers, embedding }: Sizes): void {
   }
 }
 
-/** Size of a head for keys; 0 where there are no heads. */
+/** Size of a head for keys; 0 if there are no heads. */
 function headSize(stated: Stated, heads: number, embedding: number, suffix: string): number {
   const own = stated.value(`attention.key_length${suffix}`) ?? stated.value("attention.key_length");
   return typeof own === "number" ? own : heads > 0 ? Math.floor(embedding / heads) : 0;
@@ -166,7 +167,7 @@ function headSize(stated: Stated, heads: number, embedding: number, suffix: stri
 function checkExperts(stated: Stated, architecture: string, layers: number): void {
   const count = stated.whole("expert_count", 0, mostExperts, 0);
   const used = Math.max(...stated.perLayer("expert_used_count", 0, mostExperts, layers, 0));
-  // hunyuan files state one expert where there are none, and the library expects that.
+  // hunyuan files without experts state one expert, and the library expects that.
   if (count <= 1 && architecture.startsWith("hunyuan")) return;
   if (used > count || (count > 0 && used === 0))
     throw refuse(`it has ${count} experts and uses ${used} per token, which is impossible`);
@@ -210,7 +211,7 @@ function checkTensors({ tensors }: GgufHeader, { layers, embedding, vocabulary }
   mustHave(embeddings, [embedding, vocabulary]);
 }
 
-/** Checks the shape of each tensor of a plain architecture by its role. Other tensors are left to the library. */
+/** Checks the shapes of the tensors of a plain architecture by their roles. All other tensors are left to the library. */
 function checkShapes(header: GgufHeader, stated: Stated, { layers, embedding, vocabulary }: Sizes): void {
   const value = (name: string) => stated.value(name);
   const heads = value("attention.head_count");

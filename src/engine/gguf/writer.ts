@@ -1,4 +1,4 @@
-// Writes a GGUF file (version 3, little-endian): a header of pairs, then tensors, each at a multiple of the alignment.
+// Writes a GGUF file (version 3, little-endian): a header, then the tensors, each at a multiple of the alignment.
 import type { FileHandle } from "node:fs/promises";
 
 export type GgufPair =

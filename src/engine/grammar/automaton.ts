@@ -1,5 +1,6 @@
-// Deterministic finite automata over code points: the strings that are allowed. Patterns, formats, lengths and forbidden
-// words are combined as products, so that any of them can go together. A grammar made from an automaton is never ambiguous.
+// Deterministic finite automata over code points. An automaton accepts the strings that a schema allows. Patterns, formats,
+// lengths and forbidden words are combined as products, so that they can be used together in any combination. A grammar made
+// from an automaton is never ambiguous.
 import { type CodePoints, complement, contains, intersection, single, union } from "./code-points.ts";
 import type { Node } from "./pattern.ts";
 
@@ -17,7 +18,7 @@ export type Automaton = readonly State[];
 export class TooManyStates extends Error {}
 
 const mostStates = 3000;
-/** Limit on the work of building one: a few tenths of a second. */
+/** Limit on the steps of building an automaton, which take a few tenths of a second. */
 const mostSteps = 2_000_000;
 
 export const isEmpty = (automaton: Automaton): boolean =>
@@ -34,7 +35,7 @@ export function accepts(automaton: Automaton, text: string): boolean {
   return automaton[at]!.accepts;
 }
 
-/** Strings of `least` to `most` code points; `most` null: no limit. */
+/** Accepts strings of `least` to `most` code points. A null `most` means no limit. */
 export function ofLength(least: number, most: number | null): Automaton {
   const last = most ?? least;
   if (last >= mostStates) throw new TooManyStates();
@@ -47,7 +48,7 @@ export function ofLength(least: number, most: number | null): Automaton {
   );
 }
 
-/** All strings except these. */
+/** Accepts all strings except these. */
 export function except(words: readonly string[]): Automaton {
   const prefixes = new Map<string, number>([["", 0]]);
   for (const word of words) {
@@ -79,7 +80,7 @@ export function except(words: readonly string[]): Automaton {
   return [...states, { accepts: true, edges: [{ set: all, to: free }] }];
 }
 
-/** The strings that both accept. */
+/** Accepts the strings that both accept. */
 export function both(a: Automaton, b: Automaton): Automaton {
   const known = new Map<number, number>();
   const pairs: [number, number][] = [];
@@ -126,7 +127,7 @@ function trimmed(states: readonly State[]): Automaton {
   }));
 }
 
-/** The automaton of a syntax tree: Thompson's construction, then the subset construction. */
+/** Builds the automaton of a syntax tree by Thompson's construction, followed by the subset construction. */
 export function fromPattern(node: Node): Automaton {
   const machine = new Machine();
   const start = machine.state();
@@ -144,7 +145,7 @@ class Machine {
     return this.#free.push([]) - 1;
   }
 
-  /** FLOPs per token of a training step with rows of longestRow tokens, not counting anything computed twice. */
+  /** Adds the states and moves that read the node, starting in state `from`. Returns the state in which the node has been read. */
   add(node: Node, from: number): number {
     if (node.kind === "set") {
       const to = this.state();

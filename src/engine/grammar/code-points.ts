@@ -1,5 +1,5 @@
-// Sets of code points, as intervals [from, to] in ascending order that neither touch nor overlap. Surrogates are left out:
-// JSON text in UTF-8 cannot contain them.
+// Sets of code points, as intervals [from, to] in ascending order that neither touch nor overlap. Surrogates are left out,
+// because JSON text in UTF-8 cannot contain them.
 
 export type CodePoints = readonly (readonly [from: number, to: number])[];
 
@@ -46,11 +46,11 @@ export const single = (character: string): CodePoints => [[character.codePointAt
 export const contains = (set: CodePoints, point: number): boolean =>
   set.some(([from, to]) => from <= point && point <= to);
 
-/** Code points tested together. */
+/** Number of code points that are tested together. */
 const together = 4096;
 const known = new Map<string, CodePoints>();
 
-/** The code points that an escape such as "\\d" or "\\p{L}", or ".", matches. Kept: there are few and each takes milliseconds. */
+/** The code points that an escape such as "\\d" or "\\p{L}", or ".", matches. Cached, because each set takes milliseconds. */
 export function matching(source: string): CodePoints {
   const earlier = known.get(source);
   if (earlier !== undefined) return earlier;

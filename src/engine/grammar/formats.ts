@@ -1,5 +1,5 @@
-// String formats that are enforced, as patterns. Each accepts the usual spelling of RFC 3339, RFC 4122 or RFC 2673 and
-// nothing else. Days of months and leap years are checked.
+// The string formats that are enforced, as patterns. Dates and times (RFC 3339), UUIDs (RFC 4122) and IPv4 addresses
+// (RFC 2673) are accepted only in their usual spelling. Days of months and leap years are checked.
 
 const date =
   "(?:[0-9]{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8]))" +

@@ -1,17 +1,17 @@
-// JSON schemas → GBNF. Whatever the grammar accepts fits the schema. Every value that fits is accepted in its canonical
-// spelling: properties in the schema's order, followed by those it does not name; numbers and escapes as JSON.stringify
-// writes them (bounded numbers without an exponent); the usual white space; and at most `deepest` nested values.
+// Converts JSON schemas to GBNF. Whatever the grammar accepts fits the schema. A value that fits is accepted in its canonical
+// spelling: properties in the schema's order, followed by properties that the schema does not name; numbers and escapes as
+// JSON.stringify writes them (bounded numbers without an exponent); the usual white space; at most `deepest` nested values.
 import { invalid } from "../../base/errors.ts";
 import { type Automaton, except, isEmpty, TooManyStates } from "./automaton.ts";
 import { type CodePoints, contains, intersection } from "./code-points.ts";
 import { integersBetween, numbersBetween } from "./numbers.ts";
 import { type Item, type Loc, type Shape, Shapes } from "./shapes.ts";
 
-/** Deepest nesting of values: recursive schemas end here. */
+/** Maximum nesting of values, at which recursive schemas end. */
 const deepest = 24;
 const mostRules = 8000;
 const mostCharacters = 1 << 20;
-/** The library repeats up to 2000 times; longer repetitions are made of portions of this size. */
+/** Size of the portions that long repetitions are composed of, because the library allows at most 2000 repetitions. */
 const portion = 100;
 
 const shared: Record<string, string> = {
@@ -27,13 +27,12 @@ const shared: Record<string, string> = {
 };
 
 export interface SchemaRules {
-  /** Rule for the values that fit; null when none does. Throws validation, naming the keyword and its path. */
+  /** Returns a rule for the values that fit; null if none does. Throws validation with the keyword and its path. */
   rule(schema: unknown, at: Loc): string | null;
-  /** Whether a value fits. */
   fits(value: unknown, schema: unknown, at: Loc): boolean;
-  /** Adds a rule with this body and returns its name. */
+  /** Adds a rule with this body and returns its name. Throws validation if the grammar becomes too large. */
   add(body: string): string;
-  /** The whole grammar, beginning with the given rule. Throws validation when it is too large. */
+  /** Returns the whole grammar, beginning with the given rule. */
   gbnf(root: string): string;
 }
 
@@ -58,7 +57,7 @@ export function createSchemaRules(): SchemaRules {
   };
 }
 
-/** The grammar of a whole answer. Throws validation. */
+/** The grammar of an answer that fits the schema. Throws validation. */
 export function schemaGrammar(schema: unknown, at: Loc): string {
   const rules = createSchemaRules();
   const root = rules.rule(schema, at);
@@ -71,7 +70,7 @@ class Writer {
   readonly #rules = new Map<string, string>();
   /** Rules of values, by the schemas that they must fit and their depth. */
   readonly #values = new Map<string, string | null>();
-  /** Rule names by body: equal bodies share one rule. */
+  /** Rule names by body, so that equal bodies share one rule. */
   readonly #names = new Map<string, string>();
   readonly #automata = new Map<Automaton, string>();
   readonly #exceptions = new Map<string, Automaton>();
@@ -104,7 +103,7 @@ class Writer {
     this.#rules.set(name, body);
   }
 
-  /** Rule for a value; null when no value fits, or none within the depth limit. */
+  /** Rule for a value; null if no value fits within the depth limit. */
   value(items: readonly Item[], depth: number): string | null {
     const key = `${depth} ${JSON.stringify(items.map(({ schema, root }) => [schema, root.at]))}`;
     const known = this.#values.get(key);
@@ -134,7 +133,7 @@ class Writer {
     return `"\\"" ${this.#repeat("char", shape.minLength, shape.maxLength)} "\\""`;
   }
 
-  /** A quoted text, escaped canonically, so that no text has two spellings. */
+  /** Body for a quoted text that the automaton accepts. It is escaped canonically, so that no text has two spellings. */
   #automaton(automaton: Automaton): string | null {
     if (isEmpty(automaton)) return null;
     let first = this.#automata.get(automaton);
@@ -182,8 +181,8 @@ class Writer {
   }
 
   /**
-   * Members in order, as a chain. At each place there are two rules for the rest: one after another member (with a comma),
-   * one when no member came before. So n optional members cost 2n rules, not 2^n.
+   * Body for an object whose members are a chain, in order. At each place there are two rules for the rest: one if a member
+   * came before (with a comma), one if none did. So n optional members cost 2n rules, not 2^n.
    */
   #object(shape: Shape, depth: number): string | null {
     const members: { rule: string; isRequired: boolean }[] = [];
@@ -208,7 +207,7 @@ class Writer {
     return `"{" ws ${this.add(first)} "}"`;
   }
 
-  /** Rule for a member that the schema does not name; null when there may be none. */
+  /** Rule for a member that the schema does not name; null if no such member is allowed. */
   #otherMember(shape: Shape, depth: number): string | null {
     const value = this.value(shape.additional, depth);
     if (value === null) return null;
@@ -224,7 +223,7 @@ class Writer {
     return automaton;
   }
 
-  /** `most`: null for no limit. */
+  /** Expression that repeats a rule from `least` to `most` times. A null `most` means no limit. */
   #repeat(rule: string, least: number, most: number | null): string {
     if (most === 0) return '""';
     if (least <= portion && (most === null || most <= portion)) return `${rule}{${least},${most ?? ""}}`;
@@ -266,7 +265,7 @@ function tooLarge() {
   return invalid(["body"], "the grammar of the schemas is too large");
 }
 
-/** Whole numbers are written with up to 16 digits: a bound beyond that has no effect, or excludes everything. */
+/** Expression for whole numbers. They have up to 16 digits, so a bound beyond that has no effect or excludes all of them. */
 function integers({ low, high }: Shape): string | null {
   if ((low?.value ?? 0) >= 1e16 || (high?.value ?? 0) <= -1e16) return null;
   const inside = (bound: Shape["low"], round: (value: number) => number, step: bigint): bigint | null => {
@@ -279,7 +278,7 @@ function integers({ low, high }: Shape): string | null {
 
 function numbers({ low, high }: Shape): string | null {
   if (low === null && high === null) return "number";
-  // A bound this large has no effect on the numbers that are written, or, on the other side, excludes them all.
+  // A bound this large excludes all numbers that are written or, on the other side, has no effect.
   if ((low?.value ?? 0) >= 1e15 || (high?.value ?? 0) <= -1e15) return null;
   return numbersBetween(
     low !== null && low.value <= -1e15 ? null : low,
@@ -295,7 +294,7 @@ const raw: CodePoints = [
 /** Control characters, which JSON text must escape. */
 const controls: CodePoints = [[0, 0x1f]];
 
-/** Any one of the code points, as JSON.stringify writes it within quotes. */
+/** Expression for any one of the code points, as JSON.stringify writes it within quotes. */
 function characters(set: CodePoints): string {
   const plain = intersection(set, raw);
   const ways: string[] = [];

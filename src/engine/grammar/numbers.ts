@@ -1,12 +1,12 @@
 // Ranges of numbers as GBNF expressions over their decimal digits, without an exponent. Numbers are compared digit by digit
-// with the shortest decimal of a bound; up to 15 digits, different decimals are different doubles, so no rounding crosses a
-// bound.
+// with the shortest decimal of a bound. Decimals of up to 15 digits that differ are different doubles, so rounding cannot
+// carry a number across a bound.
 
 const digits = 15;
 /** Digits before the point of a number that has no bound on that side. */
 const freeDigits = 9;
 
-/** Expression for the whole numbers from low to high; a null bound allows up to 16 digits. null when there are none. */
+/** Expression for the whole numbers from low to high; a null bound allows up to 16 digits. Null if there are no such numbers. */
 export function integersBetween(low: bigint | null, high: bigint | null): string | null {
   const most = 10n ** 16n - 1n;
   const [from, to] = [low ?? -most, high ?? most];
@@ -52,14 +52,14 @@ export interface Bound {
   isExclusive: boolean;
 }
 
-/** Expression for the numbers between the bounds; null when there are none. Throws RangeError for a bound from 10^15 on. */
+/** Expression for the numbers between the bounds; null if there are none. Throws RangeError for a bound of 10^15 or more. */
 export function numbersBetween(low: Bound | null, high: Bound | null): string | null {
   const parts: string[] = [];
   const zero: Bound = { value: 0, isExclusive: false };
   if (high === null || high.value >= 0)
     parts.push(nonNegatives(low === null || low.value < 0 ? zero : low, high) ?? "");
   if (low === null || low.value < 0) {
-    // −0 is left out: 0 is written without a sign.
+    // −0 is left out, because 0 is written without a sign.
     const least = high === null || high.value >= 0 ? { value: 0, isExclusive: true } : mirrored(high);
     const magnitudes = nonNegatives(least, low === null ? null : mirrored(low));
     if (magnitudes !== null) parts.push(`"-" ${grouped(magnitudes)}`);
@@ -75,7 +75,7 @@ function nonNegatives(low: Bound, high: Bound | null): string | null {
     return null;
   const from = decimalOf(low.value);
   const free = 10n ** BigInt(Math.max(freeDigits, String(from.whole).length + 1)) - 1n;
-  // A bound beyond the numbers that are written anyway is ignored.
+  // Ignore an upper bound that is above all numbers that are written anyway.
   const to = high === null || decimalOf(high.value).whole > free ? null : decimalOf(high.value);
   const last = to?.whole ?? free + 1n;
   const room = (whole: bigint): number => Math.max(0, digits - String(whole).length);
@@ -104,8 +104,8 @@ interface Exclusive {
 const open: Exclusive = { lowExclusive: false, highExclusive: false };
 
 /**
- * Expression for a fraction: nothing, or a point and up to `room` digits. `low` and `high` are the digits of the bounds'
- * fractions without trailing zeros, null where there is no bound.
+ * Expression for a fraction: nothing, or a point and up to `room` digits; null if there is none. `low` and `high` are the
+ * digits of the bounds' fractions without trailing zeros, or null if there is no bound.
  */
 function fraction(low: string | null, high: string | null, bounds: Exclusive, room: number): string | null {
   const parts = isAllowed(low, high, bounds) ? ['""'] : [];
@@ -150,13 +150,13 @@ function digitsAfter(
   return parts.length === 0 ? null : parts.join(" | ");
 }
 
-/** The shortest decimal that reads as this double, split at the point. Throws RangeError from 10^15 on. */
+/** The shortest decimal that is read as this double, split at the point. Throws RangeError for 10^15 or more. */
 function decimalOf(value: number): { whole: bigint; part: string } {
   if (value >= 1e15) throw new RangeError("bounds of numbers must be smaller than 10^15");
   const [mantissa, exponent] = String(value).split("e") as [string, string | undefined];
   const [whole, part = ""] = mantissa.split(".") as [string, string | undefined];
   if (exponent === undefined) return { whole: BigInt(whole), part };
-  // Of the numbers that get here, only small ones are written with an exponent.
+  // Only small numbers are still written with an exponent here, because large ones have been refused above.
   return { whole: 0n, part: `${"0".repeat(-Number(exponent) - 1)}${whole}${part}` };
 }
 

@@ -1,6 +1,6 @@
-// Regular expressions of JSON schemas → syntax trees: the part of ECMAScript's that a finite automaton can represent.
-// Backreferences, word boundaries and lookaround are refused by name. Regexpp reads the pattern: it knows the language's
-// whole grammar, with and without the flag u.
+// Converts the regular expressions of JSON schemas to syntax trees. Only what a finite automaton can represent is supported:
+// backreferences, word boundaries and lookaround are refused by name. Regexpp parses the pattern, because it knows the whole
+// grammar of ECMAScript's regular expressions, with and without the flag u.
 import { type AST, RegExpParser } from "@eslint-community/regexpp";
 import { type CodePoints, complement, matching, union } from "./code-points.ts";
 
@@ -8,7 +8,7 @@ export type Node =
   | { kind: "set"; set: CodePoints }
   | { kind: "sequence"; parts: Node[] }
   | { kind: "choice"; parts: Node[] }
-  /** `most`: null for no limit. */
+  /** A null `most` means no limit. */
   | { kind: "repeat"; part: Node; least: number; most: number | null };
 
 /** Why a pattern cannot be read; the message goes to the caller. */
@@ -18,7 +18,7 @@ const mostRepeats = 1000;
 const parser = new RegExpParser({ ecmaVersion: 2025 });
 const anything: Node = { kind: "repeat", part: { kind: "set", set: complement([]) }, least: 0, most: null };
 
-/** As in JSON schema, a pattern matches anywhere in a text unless it is anchored. Throws PatternError. */
+/** Parses a pattern. As in JSON schema, it matches anywhere in a text unless it is anchored. Throws PatternError. */
 export function parsePattern(source: string): Node {
   const { alternatives } = parse(source);
   const parts = alternatives.map(({ elements }): Node => {
@@ -36,10 +36,13 @@ export function parsePattern(source: string): Node {
 const isEdge = (element: AST.Element | undefined, kind: "start" | "end"): boolean =>
   element?.type === "Assertion" && element.kind === kind;
 
-/** Means something else without the flag u: "\\p{L}" would be a "p" and what follows. */
+/** Escapes that mean something else without the flag u: "\\p{L}" would match the text "p{L}". */
 const needsFlag = /\\[pPu]\{/;
 
-/** With the flag u, as JSON schema says. A pattern that can only be read without it, such as "\\-", is read without it. */
+/**
+ * Parses with the flag u, as JSON schema recommends. A pattern that is valid only without the flag, such as "\\-", is parsed
+ * without it.
+ */
 function parse(source: string): AST.Pattern {
   const read = (unicode: boolean): AST.Pattern => parser.parsePattern(source, 0, source.length, { unicode });
   try {
@@ -80,7 +83,7 @@ function choiceOf(alternatives: readonly AST.Alternative[]): Node {
   return parts.length === 1 ? parts[0]! : { kind: "choice", parts };
 }
 
-/** Lazy and greedy quantifiers match the same texts. */
+/** Lazy and greedy quantifiers are treated alike, because they match the same texts. */
 function repeatOf({ element, min, max, raw }: AST.Quantifier): Node {
   const most = max === Number.POSITIVE_INFINITY ? null : max;
   if (Math.max(min, most ?? 0) > mostRepeats)
@@ -88,7 +91,7 @@ function repeatOf({ element, min, max, raw }: AST.Quantifier): Node {
   return { kind: "repeat", part: nodeOf(element), least: min, most };
 }
 
-/** Surrogates that a range crosses are left out; half a pair by itself is refused. */
+/** The code points of a set. Surrogates within a range are left out; half a surrogate pair by itself is refused. */
 function setOf(element: AST.Element | AST.CharacterClassElement): CodePoints {
   switch (element.type) {
     case "Character":

@@ -1,6 +1,6 @@
 // Breaks down JSON schemas: references are followed, allOf is merged and alternatives are listed, until each shape is a plain
-// list of constraints on a value. Grammars are made from shapes, and values are checked against them. A keyword that a shape
-// cannot express is refused by name: no part of a schema is silently ignored.
+// list of constraints on a value. Grammars are made from shapes, and values are checked against shapes. A keyword that a shape
+// cannot express is refused by name, so that no constraint of a schema is silently ignored.
 import { invalid } from "../../base/errors.ts";
 import { type Automaton, accepts, both, fromPattern, isEmpty, ofLength, TooManyStates } from "./automaton.ts";
 import { formats } from "./formats.ts";
@@ -12,9 +12,9 @@ type Json = Record<string, unknown>;
 /** One of the schemas that a value must fit at the same time. */
 export interface Item {
   schema: unknown;
-  /** Its path in the request. */
+  /** The schema's path in the request. */
   at: Loc;
-  /** The document that its references point into. */
+  /** The document that the schema's references point into. */
   root: Root;
   /** References followed since the last step into a nested value, to detect cycles. */
   followed: readonly string[];
@@ -27,20 +27,20 @@ export interface Root {
 
 export type Type = "null" | "boolean" | "integer" | "number" | "string" | "array" | "object";
 
-/** What a value must be; each field applies only to values of its type. */
+/** What a value must be. Each field applies only to values of the matching type. */
 export interface Shape {
   types: ReadonlySet<Type>;
-  /** The allowed values, from enum and const; null when neither is given. */
+  /** The allowed values, from enum and const; null if neither is given. */
   literals: unknown[] | null;
   low: { value: number; isExclusive: boolean } | null;
   high: { value: number; isExclusive: boolean } | null;
-  /** For strings; null when any string of the lengths below fits. */
+  /** For strings; null if any string of the lengths below fits. */
   automaton: Automaton | null;
   minLength: number;
   maxLength: number | null;
   minItems: number;
   maxItems: number | null;
-  /** What the first items must fit; `items` is for all others. */
+  /** What each of the first items must fit; `items` is for all further items. */
   prefix: Item[][];
   items: Item[];
   properties: Map<string, Item[]>;
@@ -62,7 +62,7 @@ const leaves = new Set(
   ).split(" "),
 );
 const allTypes: readonly Type[] = ["null", "boolean", "number", "string", "array", "object"];
-/** Largest count of items or characters in a schema. */
+/** Largest value that a schema may give for minLength, maxLength, minItems or maxItems. */
 const mostCounted = 100_000;
 const longestPattern = 1000;
 const mostValues = 2000;
@@ -75,7 +75,7 @@ export class Shapes {
   readonly #automata = new Map<string, Automaton>();
   readonly #known = new Map<string, Shape[]>();
 
-  /** The alternatives, of which a value must fit one; empty when nothing fits. Throws validation. */
+  /** The alternatives of a value, which must fit at least one of them; empty if nothing fits. Throws validation. */
   of(items: readonly Item[]): Shape[] {
     const key = JSON.stringify(items.map(({ schema, root }) => [schema, root.at]));
     let shapes = this.#known.get(key);
@@ -86,12 +86,11 @@ export class Shapes {
     return shapes;
   }
 
-  /** Whether a value fits. */
   fits(value: unknown, items: readonly Item[]): boolean {
     return this.of(items).some((shape) => this.#fitsShape(value, shape));
   }
 
-  /** Every way to choose among the alternatives, each as plain schemas. */
+  /** Lists every way to choose among the alternatives. Each way is a list of schemas without references and alternatives. */
   #expand(items: readonly Item[], plain: readonly Item[]): Item[][] {
     const parts = [...plain];
     const queue = [...items];
@@ -184,7 +183,7 @@ export class Shapes {
     return both(of(a), of(b));
   }
 
-  /** Merges plain schemas into one shape; null when nothing fits. */
+  /** Merges plain schemas into one shape; null if nothing fits. */
   #shape(parts: readonly Item[]): Shape | null {
     const values = parts.map(({ schema, at }) => readLeaves(schema as Json, at));
     const least = (key: "minLength" | "minItems"): number => Math.max(0, ...values.map((value) => value[key] ?? 0));
@@ -223,7 +222,7 @@ export class Shapes {
     return types.size === 0 ? null : shape;
   }
 
-  /** Automaton of the patterns and formats, limited to the allowed lengths; null when there are none. */
+  /** Automaton of the patterns and formats, limited to the allowed lengths; null if there are no patterns and formats. */
   #automaton(parts: readonly Item[], shape: Shape): Automaton | null {
     let automaton: Automaton | null = null;
     for (const { schema, at } of parts)
@@ -302,7 +301,7 @@ export class Shapes {
   }
 }
 
-/** A 422 that says which keyword cannot be served. */
+/** A 422 that says which keyword cannot be enforced. */
 function unsupported(at: Loc, message: string) {
   return invalid(at, message, "unsupported_schema");
 }
@@ -404,7 +403,7 @@ function typesOf(named: readonly (ReadonlySet<Type> | undefined)[]): ReadonlySet
 const hasType = (shape: Shape, type: Type): boolean =>
   shape.types.has(type) || (type === "number" && shape.types.has("integer"));
 
-/** side 1: the highest of lower bounds; −1: the lowest of upper ones. */
+/** The tightest bound, or null if there is none: for side 1 the highest lower bound, for side −1 the lowest upper bound. */
 function tightest(bounds: readonly { value: number; isExclusive: boolean }[], side: 1 | -1) {
   return bounds.reduce<{ value: number; isExclusive: boolean } | null>((best, bound) => {
     if (best === null || side * bound.value > side * best.value) return bound;
@@ -419,7 +418,7 @@ function beyond(a: Shape, b: Shape): boolean {
   return a.low.isExclusive || b.high.isExclusive;
 }
 
-/** A schema nested in another; references can be followed anew in it. */
+/** A schema nested in another. References can be followed again in it, because it is for a nested value. */
 const below = (item: Item, schema: unknown, ...path: Loc): Item => ({
   ...item,
   schema,
@@ -470,7 +469,7 @@ function propertiesOf(parts: readonly Item[]): Pick<Shape, "properties" | "requi
   };
 }
 
-/** Equal as JSON values. */
+/** Whether two values are equal as JSON. */
 export function same(a: unknown, b: unknown): boolean {
   if (a === b) return true;
   if (typeof a !== "object" || typeof b !== "object" || a === null || b === null) return false;

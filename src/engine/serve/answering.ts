@@ -15,7 +15,7 @@ import { createDraw, type Draw, logSumExp } from "./sampling.ts";
 
 export interface Job extends Pick<GenerateRequest, "priority" | "owner"> {
   request: GenerateRequest;
-  /** Name of the adapter's group. */
+  /** Id of the adapter; "" without one. Jobs with the same key form a group. */
   key: string;
   adapter: NativeAdapter | null;
   draw: Draw;
@@ -23,11 +23,11 @@ export interface Job extends Pick<GenerateRequest, "priority" | "owner"> {
   grammar: NativeGrammar | null;
   /** Whether the grammar applies to the next draw. */
   constrained: boolean;
-  /** Tokens to take next instead of drawing. */
+  /** Tokens that are taken next, in place of drawn ones. */
   forced: number[];
-  /** Log-probs of the prompt tokens read so far, where they are wanted. */
+  /** Log-probs of the prompt tokens read so far; empty unless the request has `onPrompt`. */
   scored: PromptToken[];
-  /** Tokens drawn and not yet taken by the reader. */
+  /** Tokens that the reader has not yet taken. */
   out: GeneratedToken[];
   end: GenerateEnd | null;
   failure: Failure | null;
@@ -36,9 +36,9 @@ export interface Job extends Pick<GenerateRequest, "priority" | "owner"> {
   /** Prompt tokens whose cells were reused instead of being read again. */
   cached: number;
   drawn: number;
-  /** Whether the reader has gone. */
+  /** Whether the reader has stopped reading, or the request was aborted. */
   left: boolean;
-  /** Milliseconds of the monotonic clock. */
+  /** When the job took its slot, in ms of the monotonic clock. */
   startedAt: number;
 }
 
@@ -75,7 +75,10 @@ export function createJob(
   };
 }
 
-/** Takes the next token of a job, from the logits of its row. `room`: whether the slot can hold another token. */
+/**
+ * Takes the next token of a job: the next of `job.forced`, or else one drawn from the logits of `row`. Adds it to `job.out`, and
+ * returns it with the reason why the answer ends, if it does. `room`: whether the slot can hold another token.
+ */
 export async function takeToken(
   job: Job,
   row: number,
@@ -117,21 +120,22 @@ async function drawn(
   const top = await sampler.top(row);
   const { grammar, draw } = job;
   if (grammar === null) return { token: top.tokens[draw.pick(top, job.drawn)]!, top };
-  // Before the grammar applies, the answer may not end. Under it, control tokens are refused: readers do not see their text,
-  // but the grammar would match it.
+  // Before the grammar applies, the answer must not end. Once it applies, control tokens other than ends are refused, because
+  // the grammar would match their text although readers do not see it.
   const allowed = job.constrained
     ? (token: number) => (tokenizer.bytesOf(token).length > 0 || tokenizer.eog.has(token)) && grammar.allows(token)
     : (token: number) => !tokenizer.eog.has(token);
   const picked = draw.pick(top, job.drawn, allowed);
   if (picked >= 0) return { token: top.tokens[picked]!, top };
-  // None of the 64 is allowed: draw from the best 64 allowed tokens of the whole vocabulary. This is rare, and slower.
+  // None of the 64 kept tokens is allowed, so draw from the 64 best tokens that the grammar allows in the whole vocabulary. This
+  // is rare, and slower.
   const legal = job.constrained ? await sampler.under(row, grammar) : top;
   const at = legal.tokens.length === 0 ? -1 : draw.pick(legal, job.drawn, allowed);
   if (at < 0) throw new Failure("inference_failed", "No token of the vocabulary can continue the grammar");
   return { token: legal.tokens[at]!, top: withLast(top, legal.tokens[at]!, legal.logits[at]!) };
 }
 
-/** A token with the kept logits of its row, which are made to include it. */
+/** Returns a token with the kept logits of its row. A token that is not among them replaces the last one. */
 async function including(
   token: number,
   row: number,
@@ -143,7 +147,7 @@ async function including(
   return { token, top: withLast(top, token, logprob + logZ) };
 }
 
-/** FLOPs per token of a training step with rows of longestRow tokens, not counting anything computed twice. */
+/** Returns a copy of `top` whose last token and logit are replaced by the given ones. */
 function withLast(top: TopLogits, token: number, logit: number): TopLogits {
   const [tokens, logits] = [top.tokens.slice(), top.logits.slice()];
   tokens[tokens.length - 1] = token;
@@ -151,7 +155,7 @@ function withLast(top: TopLogits, token: number, logit: number): TopLogits {
   return { tokens, logits };
 }
 
-/** Records the log-probs of prompt tokens: `rows[i]` predicts `tokens[i]`. */
+/** Adds the log-probs of prompt tokens to `job.scored`. The logits of `rows[i]` predict `tokens[i]`. */
 export async function scorePrompt(
   job: Job,
   tokens: readonly number[],

@@ -1,6 +1,6 @@
 // Opens one base: its weights, its pool of slots, its adapters and, while in use, the evaluation lane. Memory is reserved
-// before the library allocates it, and every load is logged beforehand, so that after an abort the log says what was being
-// loaded.
+// before the library allocates it. Every load is logged beforehand, so that the log says what was being loaded if the library
+// aborts the process.
 import { stat } from "node:fs/promises";
 import type { Config } from "../../base/config.ts";
 import { Failure } from "../../base/errors.ts";
@@ -35,7 +35,10 @@ import { OffloadedPrompts } from "./offloaded.ts";
 import { ThreadChoice } from "./thread-choice.ts";
 import { Turns } from "./turns.ts";
 
-/** Tokens a step may read of each prompt while others answer. A CPU reads some 500 a second (135M), a GPU many thousands. */
+/**
+ * Number of prompt tokens that a step may read for each prompt while other slots answer. A CPU reads about 500 tokens a second
+ * (with a model of 135M parameters), a GPU many thousands.
+ */
 const prefillTokens = { cpu: 64, gpu: 512 };
 
 export interface GeneratorOptions {
@@ -43,7 +46,8 @@ export interface GeneratorOptions {
   log: Log;
   gpu: Gpu;
   /**
-   * Called before a base is loaded; the function it returns is called when loading has ended. May throw to forbid the load.
+   * Called before a base is loaded. The function that it returns is called when loading has ended. It may throw to forbid the
+   * load.
    */
   watchLoad?: (baseId: string) => () => void;
 }
@@ -55,9 +59,9 @@ export interface Base {
   /** null for a model that does not generate text. */
   batcher: Batcher | null;
   turns: Turns;
-  /** Used for embedding, ranking, evaluation and scoring. */
+  /** Chooses the number of threads for embedding, ranking, evaluation and scoring. */
   threadChoice: ThreadChoice;
-  /** Context kept open for texts of up to `shortText` tokens; null for a model that generates text. */
+  /** A context that stays open for texts of up to `shortText` tokens; null for a model that generates text. */
   shortTexts: NativeEmbeddingContext | null;
   shape: ModelShape;
   context: number;
@@ -65,7 +69,10 @@ export interface Base {
   close(): Promise<void>;
 }
 
-/** Reserves memory on the GPU if there is one: the machine then only maps the file. Throws out_of_memory. */
+/**
+ * Reserves memory on the GPU if there is one, and otherwise in the machine. With a GPU, the machine only maps the file. Throws
+ * out_of_memory.
+ */
 export function reserve(gpu: Gpu, holder: string, bytes: number, native: Pick<Native, "gpuMemory">): Grant {
   const card = native.gpuMemory();
   if (card) gpu.found(card.total);
@@ -107,7 +114,7 @@ export async function openBase(model: ModelRef, options: GeneratorOptions): Prom
       throw error;
     };
     const pool = answers ? await openPool(opened, context, config).catch(orClose) : null;
-    // Kept open, because opening it takes a tenth of the time that it takes to read a question of a few words.
+    // This context stays open, because opening one takes a tenth of the time of reading a question of a few words.
     const forShort = { slotContext: short, batch: short, threads: config.threads };
     const shortTexts = answers ? null : await opened.openEmbeddingContext(forShort).catch(orClose);
     const turns = new Turns();
@@ -154,7 +161,8 @@ export async function openBase(model: ModelRef, options: GeneratorOptions): Prom
 }
 
 /**
- * Takes at most as many bytes as the pool of slots. Unused with a GPU, which reads a prompt again faster than it is copied.
+ * Creates the offloaded prompt cache of a base, which takes at most `bytes`, the size of the pool of slots. There is none with a
+ * GPU, which reads a prompt again in less time than copying its cells takes.
  */
 function offloadedPrompts(
   context: NativeContext,
@@ -166,7 +174,7 @@ function offloadedPrompts(
   return new OffloadedPrompts({ context, bytes, lend, log });
 }
 
-/** Threads that no run holds: at least one, at most `config.threads`. */
+/** Number of threads that no run holds, but at least 1 and at most `config.threads`. */
 const threadsFree = ({ config, gpu }: GeneratorOptions): number =>
   Math.max(1, Math.min(config.threads, gpu.snapshot().freeThreads));
 
@@ -196,7 +204,10 @@ async function headerOf(path: string): Promise<ReturnType<typeof readGgufHeader>
   return readGgufHeader(path);
 }
 
-/** Runs `work` with an evaluation lane. Its context exists only while in use: it can be as large as the pool of slots. */
+/**
+ * Runs `work` with an evaluation lane. The lane's context exists only while `work` runs, because it can be as large as the pool
+ * of slots. Throws out_of_memory.
+ */
 export async function withLane<T>(
   baseId: string,
   base: Base,
@@ -239,7 +250,10 @@ export async function withLane<T>(
   }
 }
 
-/** Embedding and ranking on a base, one request at a time. A context is opened for each request, except for short texts. */
+/**
+ * Returns the lane that embeds and ranks on a base, for one request at a time. `within` opens a context for each call, except for
+ * short texts, whose context stays open.
+ */
 export function embeddingLane(baseId: string, base: Base, options: GeneratorOptions): EmbeddingLane {
   const { model, pooling, turns, threadChoice, shortTexts, shape } = base;
   return {
@@ -251,7 +265,7 @@ export function embeddingLane(baseId: string, base: Base, options: GeneratorOpti
     context: base.context,
     within: async (tokens, batch, work) => {
       if (shortTexts !== null && tokens <= shortText)
-        // The adapter may be disposed before this context.
+        // Unset the adapter, because it may be disposed before this context.
         return work(shortTexts).finally(() => shortTexts.setAdapter(null));
       const native = await openNative(options.log);
       const bytes = embeddingBytes(shape, { tokens, batch });

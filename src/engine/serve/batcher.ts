@@ -1,5 +1,5 @@
-// The step loop of one base: continuous batching over a pool of slots. A step decodes one token of every answering slot of one
-// adapter's group, and a bounded piece of the prompts that are still being read, in one batch.
+// The step loop of one base: continuous batching over a pool of slots. A step serves the group of slots of one adapter. In one
+// batch, it decodes one token of every slot that is answering, and a bounded piece of the prompts that are still being read.
 //
 //   waiting ──admit──► reading its prompt ──last piece──► answering ──end, stop string, length, abort──► idle (keeps its cells)
 //
@@ -20,29 +20,38 @@ export interface BatcherOptions {
   context: NativeContext;
   tokenizer: Tokenizer;
   openGrammar: (gbnf: string) => NativeGrammar;
-  /** Keeps prompts that lost their slot; null when none are kept. */
+  /** Keeps prompts that lost their slot; null if such prompts are not kept. */
   offloaded: OffloadedPrompts | null;
   turns: Turns;
   slots: number;
   slotContext: number;
   /** Maximum number of tokens per step. */
   batch: number;
-  /** Maximum number of tokens read of each prompt in a step in which other slots answer: it bounds the delay of their next token. */
+  /**
+   * While other slots answer, a step reads at most this many prompt tokens times the number of prompts being read. This limits how
+   * long the next tokens of the answers are delayed.
+   */
   prefill: number;
   queueLimit: number;
-  /** Maximum number of threads to decode with now. Fewer while a run holds some: two thread pools on one core slow each other down. */
+  /**
+   * Returns the maximum number of threads to decode with now. There are fewer while a run holds some, because two thread pools on
+   * one core slow each other down.
+   */
   threads: () => number;
   log: Log;
 }
 
-/** Steps that a group runs in a row while other groups, or the evaluation lane, wait. */
+/** Maximum number of steps in a row of one group while other groups wait, and of all groups while others wait for the turn. */
 const stepsPerTurn = 8;
 /** Prefixes shorter than this are cheaper to read again than to reuse. */
 const leastReuse = 16;
-/** Maximum number of rows of logits per step for prompts whose log-probs are wanted: with a large vocabulary a row is half a megabyte. */
+/**
+ * Maximum number of rows of logits per step for prompts whose log-probs are wanted. A row takes half a megabyte with a large
+ * vocabulary.
+ */
 const scoredRows = 64;
 
-/** Adapter id that names a group of requests; "" is the base without an adapter. */
+/** Id of the adapter, which names a group of requests; "" for the base without an adapter. */
 export type AdapterKey = string;
 
 interface Slot {
@@ -50,16 +59,16 @@ interface Slot {
   job: Job | null;
   key: AdapterKey;
   owner: string;
-  /** The conversation that its cells belong to; null when they need not be kept. */
+  /** The conversation that the cells belong to; null if the cells need not be kept. */
   session: string | null;
   /** Tokens whose keys and values the sequence holds. */
   cells: number[];
   /** Tokens to decode, from index `at` on. */
   pending: readonly number[];
   at: number;
-  /** Order of admission: prompts are read in that order. */
+  /** Place in the order of admission, in which prompts are read. */
   turn: number;
-  /** The slot whose first `length` cells this one waits to copy. */
+  /** The slot whose first `length` cells will be copied to this slot; null if none will be. */
   source: { slot: Slot; length: number } | null;
   sampler: NativeSampler;
 }
@@ -75,7 +84,7 @@ export class Batcher {
   private group: AdapterKey = "";
   private groupSteps = 0;
   private adapterSet: AdapterKey = "";
-  /** Whether the last step ran with its slots out of line, to put off a move. */
+  /** Whether the last step ran although the ids of its slots were not consecutive, because a move was put off. */
   private apart = false;
   /** Moving mean of the seconds for which a request holds its slot. */
   private meanSeconds = 1;
@@ -97,7 +106,10 @@ export class Batcher {
     }));
   }
 
-  /** Throws engine_busy or inference_failed. The caller must have checked the prompt. */
+  /**
+   * Yields the tokens of a request and returns how it ended. Throws engine_busy, inference_failed, or validation for a grammar that
+   * the library rejects. The caller must have checked the prompt.
+   */
   async *generate(
     request: GenerateRequest,
     key: AdapterKey,
@@ -127,7 +139,7 @@ export class Batcher {
     if (this.busyWith(key)) await new Promise<void>((resolve) => this.drains.add({ key, resolve }));
   }
 
-  /** Clears everything that was computed under an adapter, so that it can be disposed. Call it inside a turn. */
+  /** Clears everything that was computed under an adapter, so that the adapter can be disposed. Call it inside a turn, after `drain`. */
   forget(key: AdapterKey): void {
     for (const slot of this.slots)
       if (slot.key === key && slot.job === null) {
@@ -205,13 +217,14 @@ export class Batcher {
           await this.admit();
           if (this.active().length === 0) return;
           await this.step();
-          // Let token writes run now: once the next step has the cores, each takes several times as long and delays the step.
+          // Let the tokens be written to clients now. While a step has the cores, each write takes several times as long and
+          // delays the step.
           await setImmediate();
         }
       });
   }
 
-  /** Gives free slots to waiting jobs. The last free slot is kept for interactive requests. */
+  /** Gives free slots to waiting jobs. If there are several slots, the last free one is kept for interactive requests. */
   private async admit(): Promise<void> {
     for (;;) {
       const free = this.slots.filter((slot) => slot.job === null);
@@ -222,7 +235,7 @@ export class Batcher {
     }
   }
 
-  /** Fails a job whose slot could not be prepared; the other jobs go on. */
+  /** Makes a job fail whose slot could not be prepared. The other jobs go on. */
   private refuse(job: Job, cause: unknown): void {
     this.options.log("error", "admission_failed", { error: cause });
     const failure = new Failure("inference_failed", undefined, { cause });
@@ -236,8 +249,9 @@ export class Batcher {
   }
 
   /**
-   * Takes the idle slot that holds the longest prefix of this prompt, of the same owner and adapter. Otherwise takes a fresh
-   * slot: its prefix is restored from a offloaded prompt, or copied later from a busy slot that holds it or is reading it.
+   * Gives a job the idle slot that holds the longest prefix of its prompt, of the same owner and adapter. If a longer prefix is
+   * held elsewhere, or none is held at all, the job gets a fresh slot. The prefix is then restored from an offloaded prompt, or
+   * copied later from a busy slot that holds it or is reading it.
    */
   private async place(job: Job, free: Slot[]): Promise<void> {
     const { prompt, sampling, session = null } = job.request;
@@ -247,7 +261,7 @@ export class Batcher {
     const best = Math.max(idle?.length ?? 0, busy?.length ?? 0, offloaded?.length ?? 0);
     const slot = idle?.length === best ? idle.slot : this.freshSlot(job);
     const before: Held = { key: slot.key, owner: slot.owner, cells: slot.cells };
-    // Assign the job before the first await: code that runs in the meantime must find it on its slot.
+    // Assign the job before the first await, because code that runs in the meantime must find the job on its slot.
     slot.job = job;
     slot.key = job.key;
     slot.owner = job.owner;
@@ -271,7 +285,7 @@ export class Batcher {
     slot.sampler.setBias(sampling.logitBias);
   }
 
-  /** Removes all but the first `kept` cells of a slot. Returns false when the model cannot remove part of a sequence. */
+  /** Removes all but the first `kept` cells of a slot. Returns false if the model cannot remove part of a sequence. */
   private cutTo(slot: Slot, { length }: readonly number[], kept: number): boolean {
     return length === kept || this.options.context.cut(slot.id, kept);
   }
@@ -289,18 +303,18 @@ export class Batcher {
     return (await this.options.offloaded!.restore(offloaded, slot.id)) && this.cutTo(slot, offloaded.cells, length);
   }
 
-  /** A free slot, next to its group if possible. A slot that holds a conversation is taken only when there is no other. */
+  /** Returns a free slot, next to the job's group if possible. A slot that holds a conversation is taken only if there is no other. */
   private freshSlot(job: Job): Slot {
     const members = this.active().filter((slot) => slot.key === job.key);
     const ids = members.map((slot) => slot.id);
     const isTaken = (id: number): boolean => this.slots[id]!.job !== null;
     const free = slotBeside(this.slots.length, ids, (id) => isTaken(id) || this.isKept(id));
     if (free >= 0) return this.slots[free]!;
-    // All free slots hold conversations: take the one that was admitted longest ago.
+    // All free slots hold conversations, so take the slot whose last job was admitted longest ago.
     return this.slots.filter((slot) => slot.job === null).sort((a, b) => a.turn - b.turn)[0]!;
   }
 
-  /** When a conversation is placed on a slot, its older idle slots need not be kept any more. */
+  /** Marks the older idle slots of a slot's conversation as no longer to be kept. */
   private forgetOlder({ id, session, owner }: Slot): void {
     if (session === null) return;
     for (const slot of this.slots)
@@ -319,7 +333,7 @@ export class Batcher {
     for (const slot of among) {
       if (slot.key !== job.key || slot.owner !== job.owner) continue;
       let length = commonPrefix(slot.cells, prompt);
-      // Count the prompt tokens that a busy slot has yet to read, but not those of its answer, which come one per step.
+      // Add the tokens that a busy slot is about to decode: the rest of its prompt, or the last token of its answer.
       if (slot.job !== null && length === slot.cells.length && slot.source === null)
         length += commonPrefix(slot.pending.slice(slot.at), prompt.slice(length));
       // The last token is always decoded, because its logits are needed.
@@ -329,7 +343,7 @@ export class Batcher {
     return best;
   }
 
-  /** Copies cells to slots that wait for another slot's, once that slot has them or has stopped working on them. */
+  /** Copies cells to each slot that waits for those of another slot, once that slot has computed them or its job has ended. */
   private async takeCopies(): Promise<void> {
     for (const slot of this.active()) {
       if (slot.source === null) continue;
@@ -395,7 +409,8 @@ export class Batcher {
   private async decode(parts: readonly BatchPart[]): Promise<number[][]> {
     const { context, threads } = this.options;
     const tokens = parts.reduce((sum, part) => sum + part.tokens.length, 0);
-    // An answer's token costs less the more answers share the step; a prompt token costs about the same in any step.
+    // Steps are timed by kind: a token of an answer costs less the more answers share the step, whereas a prompt token costs about
+    // the same in any step.
     const kind = tokens === parts.length ? `${tokens} answers` : "prompts";
     return this.threadChoice.step(kind, threads(), tokens, (chosen) => {
       context.setThreads(chosen);
@@ -403,12 +418,12 @@ export class Batcher {
     });
   }
 
-  /** Slots of a group that take part in its next step. */
+  /** The slots of a group that take part in the group's next step. */
   private reading(key: AdapterKey): Slot[] {
     return this.active().filter((slot) => slot.key === key && slot.source === null);
   }
 
-  /** The group to run next: the current one while it is alone, and for up to `stepsPerTurn` steps while others wait. */
+  /** Chooses the group to run next. The current group goes on while it is the only one, and for up to `stepsPerTurn` steps otherwise. */
   private nextGroup(): AdapterKey {
     const keys = [...new Set(this.active().map((slot) => slot.key))].sort();
     if (keys.includes(this.group) && (keys.length === 1 || this.groupSteps < stepsPerTurn)) this.groupSteps++;
@@ -423,9 +438,11 @@ export class Batcher {
     const ids = this.reading(key).map((slot) => slot.id);
     const isTaken = (id: number): boolean => this.slots[id]!.job !== null;
     const around = movesToAlign(this.slots.length, ids, (id) => isTaken(id) || this.isKept(id));
-    // Overwriting a kept conversation costs one re-read of it; a batch in two pieces costs time at every step.
+    // If there is no other way, a kept conversation is overwritten. Reading it again costs time once, whereas a batch in two pieces
+    // costs time at every step.
     const moves = around.length > 0 ? around : movesToAlign(this.slots.length, ids, isTaken);
-    // A client often asks again as soon as it is answered and gets the free slot back, so a move is put off by one step.
+    // A move is put off by one step, because a client often sends its next request as soon as it has an answer, and then gets the
+    // freed slot back.
     this.apart = moves.length > 0 && !this.apart;
     if (this.apart) return;
     for (const [from, to] of moves) {
@@ -439,9 +456,9 @@ export class Batcher {
   }
 
   /**
-   * Tokens of each slot in this step: one for each answering slot, the rest of the budget for prompts in order of admission.
-   * The budget grows with the number of prompts being read: a single new prompt then hardly delays the answers, while many
-   * prompts waiting for their first token are not held up by a few answers.
+   * Returns how many tokens each slot decodes in this step. Each answering slot gets one, and the prompts share the rest of the
+   * budget in order of admission. The budget grows with the number of prompts being read, so that a single new prompt hardly delays
+   * the answers, and a few answers do not hold up many prompts.
    */
   private share(members: readonly Slot[]): Map<Slot, number> {
     const { batch, prefill } = this.options;
@@ -461,7 +478,7 @@ export class Batcher {
     return sizes;
   }
 
-  /** Handles a slot's logits: records the prompt's log-probs if wanted, and draws a token once the prompt has been read. */
+  /** Uses a slot's logits: records the log-probs of its prompt if they are wanted, and draws a token once the prompt has been read. */
   private async advance(slot: Slot, rows: readonly number[]): Promise<void> {
     const { tokenizer, slotContext } = this.options;
     const { sampler } = slot;
@@ -482,7 +499,7 @@ export class Batcher {
       if (ended === null) job.notify();
       else this.free(slot, ended);
     } catch (cause) {
-      // Only this answer fails, for example when no token continues its grammar; the other slots of the step go on.
+      // Only this answer fails, for example because no token continues its grammar. The other slots of the step go on.
       this.options.log("error", "draw_failed", { error: cause });
       this.free(slot, new Failure("inference_failed", undefined, { cause }));
     }

@@ -1,6 +1,6 @@
 // The only file that uses node-llama-cpp's internals. The public API schedules sequences one by one, silently truncates long
-// prompts and hides raw logits; the native addon beneath it does not. The addon's members used here are checked at start, and
-// the version is pinned.
+// prompts and hides raw logits; the native addon beneath it does not. The members of the addon that are used here are checked
+// when the library is loaded, and the version is pinned.
 import type { Llama } from "node-llama-cpp";
 import { Failure } from "../../base/errors.ts";
 import type { Log } from "../../base/log.ts";
@@ -143,7 +143,7 @@ export const keptLogits = 64;
 
 export interface Native {
   readonly gpu: "cuda" | "vulkan" | "metal" | false;
-  /** Bytes of the GPU's memory, counting every process that uses it; null without a GPU. */
+  /** Bytes of the GPU's memory; what any process uses is not free. Null without a GPU. */
   gpuMemory(): { total: number; free: number } | null;
   /** Throws model_invalid or model_load_failed. */
   openModel(path: string, options?: OpenOptions): Promise<NativeModel>;
@@ -161,7 +161,10 @@ export interface NativeModel {
   readonly tokenizer: Tokenizer;
   readonly bytes: number;
   readonly parameters: number;
-  /** Throws model_load_failed. If the file can ever change, its name must contain a hash of its content. */
+  /**
+   * Throws model_load_failed. The library identifies an adapter by its path, so the name of a file that can change must contain a
+   * hash of its content.
+   */
   openAdapter(path: string): Promise<NativeAdapter>;
   openContext(shape: ContextShape): Promise<NativeContext>;
   /** A grammar in its initial state. Throws validation for GBNF that the library rejects. */
@@ -169,16 +172,19 @@ export interface NativeModel {
   openEmbeddingContext(shape: Omit<ContextShape, "sequences">): Promise<NativeEmbeddingContext>;
   /** Token that separates a query from a document, or null. */
   readonly sep: number | null;
-  /** Tokens that close a text read for its vector. */
+  /** Tokens that are added to the end of a text that is read for its vector. */
   readonly ends: readonly number[];
-  /** Whether a cross-encoder's first output is already a probability: the library applies softmax for these models. */
+  /** Whether a cross-encoder's first output is already a probability, because the library applies softmax for such models. */
   readonly ranksByProbability: boolean;
   dispose(): Promise<void>;
 }
 
-/** One sequence, read for its pooled state instead of its logits. The library returns this for its first sequence only. */
+/**
+ * A context of one sequence, which is read for its pooled state instead of its logits. The library returns this state for the first
+ * sequence of a context only.
+ */
 export interface NativeEmbeddingContext {
-  /** Reads tokens from `position` on; at 0, earlier tokens are forgotten. Returns the pooled state of just these tokens. */
+  /** Reads tokens from `position` on; position 0 forgets earlier tokens. Returns the pooled state of just these tokens. */
   read(tokens: readonly number[], position: number): Promise<Float64Array>;
   setAdapter(adapter: NativeAdapter | null): void;
   setThreads(threads: number): void;
@@ -190,7 +196,7 @@ export interface NativeGrammar {
   readonly state: AddonGrammarState;
   /** Whether the grammar allows this token next; an end-of-generation token is allowed where the grammar may end. */
   allows(token: number): boolean;
-  /** Advances by a token that is allowed and does not end generation. The library aborts the process on any other. */
+  /** Advances by a token. The token must be allowed and must not end generation; any other makes the library abort the process. */
   accept(token: number): void;
 }
 
@@ -220,17 +226,21 @@ export interface BatchPart {
 /** Each sequence has its own cells. No other call may overlap a running `decode`. */
 export interface NativeContext {
   readonly memoryBytes: number;
-  /** Runs one step; returns, for each part, the rows to sample from. */
+  /** Runs one step. Returns the rows to sample from, for each part. */
   decode(parts: readonly BatchPart[]): Promise<number[][]>;
   openSampler(): NativeSampler;
   clear(sequence: number): void;
-  /** Removes the cells of a sequence from `position` on. false: the model cannot do this, and nothing was removed. */
+  /** Removes the cells of a sequence from `position` on. Returns false, and removes nothing, if the model cannot do this. */
   cut(sequence: number, position: number): boolean;
   /**
-   * Writes the cells of a sequence to a file and returns its bytes; null while a copy from or to the sequence is pending.
+   * Writes the cells of a sequence to a file and returns the file's size in bytes. Returns null, and writes nothing, while a copy
+   * from or to the sequence is pending.
    */
   save(sequence: number, path: string): Promise<number | null>;
-  /** Overwrites a sequence with what `save` wrote in this context. false: a copy of it is pending, and nothing was done. */
+  /**
+   * Overwrites a sequence with what `save` wrote in this context. Returns false, and does nothing, while a copy from or to the
+   * sequence is pending.
+   */
   restore(sequence: number, path: string): Promise<boolean>;
   /** Overwrites `to` with the cells of `from`. */
   copy(from: number, to: number): Promise<void>;
@@ -242,16 +252,18 @@ export interface NativeContext {
 }
 
 export interface NativeSampler {
-  /** Sets a bias that is added before the 64 are chosen: only so can it raise a token from outside the 64. */
+  /** Sets a bias on logits. It is added before the 64 are chosen, so that it can raise a token from outside them. */
   setBias(bias: ReadonlyMap<number, number>): void;
   /**
-   * The kept logits of a row as the model gave them: temperature 1 and a plain top-k keep them, and a bias is subtracted.
+   * The kept logits of a row as the model gave them. Temperature 1 and a plain top-k do not change logits, and a bias is subtracted
+   * again.
    */
   top(row: number): Promise<TopLogits>;
-  /** As `top`, for the tokens that a grammar allows; may be fewer than 64. It has to look at the whole vocabulary. */
+  /** As `top`, for the tokens that a grammar allows, which may be fewer than 64. Goes through the whole vocabulary. */
   under(row: number, grammar: NativeGrammar): Promise<TopLogits>;
   /**
-   * ln p(token) over the whole vocabulary in nats, the most probable token, and ln of the sum of e^logit over all tokens.
+   * `logprob`: ln p(token) over the whole vocabulary, in nats. `best`: the most probable token. `logZ`: ln of the sum of e^logit
+   * over all tokens.
    */
   exact(row: number, token: number): Promise<{ logprob: number; best: number; logZ: number }>;
   dispose(): void;
@@ -259,7 +271,7 @@ export interface NativeSampler {
 
 let opened: Promise<Native> | null = null;
 
-/** Loads the library once per process, on first use: its import alone takes half a second. */
+/** Loads the library once per process, on first use, because its import alone takes half a second. Throws engine_unusable. */
 export function openNative(log: Log): Promise<Native> {
   opened ??= open(log).catch((error) => {
     opened = null;
@@ -281,7 +293,7 @@ async function open(log: Log): Promise<Native> {
       progressLogs: false,
       logger: (level, message) => {
         const text = message.trim();
-        // The library's messages are logged at a lower level than ours: a load prints hundreds of lines.
+        // Log the library's messages at a lower level than their own, because a load prints hundreds of lines.
         if (text.length > 3) log(level === "error" || level === "fatal" ? "warn" : "debug", "native", { text });
       },
     });
@@ -330,8 +342,8 @@ async function openModel(addon: Addon, gpu: boolean, path: string, options: Open
     vocabOnly: vocabularyOnly,
     useMmap: true,
     overridesList: poolingOverrides(header),
-    // 9999 is more layers than any model has, so all go to the GPU. The memory accounting has already refused what does not
-    // fit.
+    // 9999 is more than the layers of any model, so all layers go to the GPU. The memory accounting has already refused models
+    // that do not fit.
     gpuLayers: gpu && !vocabularyOnly && !onTrial ? 9999 : 0,
     checkTensors: onTrial,
   });
@@ -367,7 +379,7 @@ const tokenOf = (token: number): number | null => (token < 0 ? null : token);
 /** llama.cpp's number for WordPiece vocabularies. */
 const wordPiece = 3;
 
-/** The tokens that end a text: the separator for WordPiece; otherwise the end-of-text token, if the file asks for it. */
+/** The tokens that end a text: the separator for WordPiece, otherwise the end-of-text token if the file says to append it. */
 function endsOf(model: AddonModel): number[] {
   if (model.getVocabularyType() === wordPiece) return [model.sepToken()].filter((token) => token >= 0);
   return model.shouldAppendEosToken() ? [model.tokenEos()].filter((token) => token >= 0) : [];
@@ -401,8 +413,8 @@ async function openContext(addon: Addon, model: AddonModel, shape: ContextShape)
   await mustLoad("a context", () => context.init());
   const { cpuRam, gpuVram } = context.getMemoryBreakdown();
   /**
-   * Sequences with a pending copy. The library copies cells only at its next decode: until then those of the target are not
-   * yet there, and those of the source are still needed.
+   * Sequences with a pending copy. The library copies cells only at its next decode. Until then, the target does not have its cells
+   * yet, and the cells of the source are still needed.
    */
   const copied = new Set<number>();
   const copy = async (from: number, to: number): Promise<void> => {
@@ -422,11 +434,11 @@ async function openContext(addon: Addon, model: AddonModel, shape: ContextShape)
     },
     openSampler: () => openSampler(addon, model, context),
     clear: (sequence) => context.disposeSequence(sequence),
-    // A model with a sliding window drops the cells behind it by itself: the cells before `position` may then be incomplete.
+    // A model with a sliding window drops the cells behind the window, so the cells before `position` may be incomplete.
     cut: (sequence, position) =>
       context.getSequenceKvCacheMinPosition(sequence) <= 0 &&
       context.removeTokenCellsFromSequence(sequence, position, -1),
-    // The file can also hold tokens, and the library requires at least one.
+    // The file also holds tokens, of which the library requires at least one.
     save: async (sequence, path) =>
       copied.has(sequence) ? null : context.saveSequenceStateToFile(path, sequence, Uint32Array.of(0)),
     restore: async (sequence, path) => {
@@ -447,9 +459,9 @@ async function openContext(addon: Addon, model: AddonModel, shape: ContextShape)
 }
 
 /**
- * Length in tokens up to which a CPU reads a text faster without flash attention: below 64 tokens the library's flash
- * attention goes row by row. Measured without and with it (MiniLM, 1 thread): 32 tokens 22 and 34 ms, 63 tokens 49 and 86 ms,
- * 64 tokens 46 and 36 ms, 512 tokens 668 and 362 ms.
+ * Length in tokens up to which a CPU reads a text faster without flash attention, because below 64 tokens the library's flash
+ * attention goes row by row. Measured without and with flash attention (MiniLM, 1 thread): 32 tokens take 22 and 34 ms, 63 tokens
+ * 49 and 86 ms, 64 tokens 46 and 36 ms, and 512 tokens 668 and 362 ms.
  */
 export const shortText = 63;
 
@@ -512,7 +524,7 @@ function openSampler(addon: Addon, model: AddonModel, context: AddonContext): Na
     top: (row) => logitsOf(row, kept),
     under: (row, { state }) => {
       bound ??= new addon.AddonSampler(model);
-      // The library's own draw advances the state it is given, so it gets a copy.
+      // The library's own draw advances the state that it is given, so it is given a copy.
       configure(bound, { grammarEvaluationState: new addon.AddonGrammarEvaluationState(state) });
       return logitsOf(row, bound);
     },
@@ -524,7 +536,7 @@ function openSampler(addon: Addon, model: AddonModel, context: AddonContext): Na
       const filter: [number[], boolean, boolean, boolean, number] = [[token], false, false, true, 0];
       const answer = await context.sampleToken(row, greedy, false, false, filter, true);
       const [best, logits, weight] = [answer[0], answer[3]!, answer[4]!];
-      // (token, logit) pairs of the wanted token and of the best one, which may be the same.
+      // `logits` alternates token and logit, for the wanted token and for the best one, which may be the same.
       const logitOf = (id: number): number =>
         logits[logits.findIndex((value, at) => at % 2 === 0 && value === id) + 1]!;
       const logZ = logitOf(best) + Math.log(weight);
@@ -538,7 +550,7 @@ function openSampler(addon: Addon, model: AddonModel, context: AddonContext): Na
   };
 }
 
-/** `pairs` alternates token and logit, by falling logit. */
+/** Splits `pairs`, which alternates token and logit by falling logit, and subtracts the bias from the logits. */
 function topOf(pairs: readonly number[], bias: ReadonlyMap<number, number>): TopLogits {
   const places: number[] = [];
   // Tokens that a grammar refuses have a logit of −∞.

@@ -1,5 +1,5 @@
-// Vectors of texts, and scores of (query, document) pairs, in a context sized for them. A text model reads a text in pieces,
-// and the mean over the text is the mean of the pieces weighted by length; an encoder reads a text at once.
+// Computes vectors of texts, and scores of (query, document) pairs, in a context sized for them. An encoder reads a text in one
+// piece. Other models read it in pieces, and the mean over the text is the mean of the pieces weighted by length.
 import { Failure, invalid } from "../../base/errors.ts";
 import { givingWay } from "../../base/time.ts";
 import { encodeInParts } from "../format/in-parts.ts";
@@ -9,7 +9,7 @@ import { type NativeAdapter, type NativeEmbeddingContext, type NativeModel, shor
 import type { ThreadChoice } from "./thread-choice.ts";
 import type { Turns } from "./turns.ts";
 
-/** Tokens per decode of a text model. Each of them is an output and costs a row of the vocabulary in memory. */
+/** Tokens per decode of a model that is not an encoder. Each of them is an output and takes a row of the vocabulary in memory. */
 const pieceTokens = 256;
 
 export interface EmbeddingLane {
@@ -18,9 +18,9 @@ export interface EmbeddingLane {
   turns: Turns;
   /** Kept across the requests for this model. */
   threadChoice: ThreadChoice;
-  /** Maximum number of threads to read with at this moment. */
+  /** Returns the maximum number of threads to read with at this moment. */
   threads: () => number;
-  /** Tokens one text may have. */
+  /** Maximum number of tokens of a text. */
   context: number;
   /** Runs `work` with a context for texts of at most `tokens` tokens, read `batch` at a time. */
   within<T>(tokens: number, batch: number, work: (context: NativeEmbeddingContext) => Promise<T>): Promise<T>;
@@ -32,8 +32,8 @@ interface ReadText {
 }
 
 /**
- * One unit vector per text. Throws wrong_kind, validation for unknown token ids, and, unless `truncate` is set,
- * prompt_too_long.
+ * Returns one unit vector per text. Throws wrong_kind, validation for an unknown token id or a text without tokens, inference_failed
+ * for a vector of length zero, and prompt_too_long unless `truncate` is set.
  */
 export async function embedTexts(
   lane: EmbeddingLane,
@@ -58,7 +58,10 @@ export async function embedTexts(
   }));
 }
 
-/** The relevance of each document, as the log-odds a cross-encoder gives. */
+/**
+ * Returns the relevance of each document to the query, as the log-odds that a cross-encoder gives. Throws wrong_kind, model_invalid,
+ * and prompt_too_long if the query alone is too long or, unless `truncate` is set, a document is.
+ */
 export async function rankDocuments(
   lane: EmbeddingLane,
   query: string,
@@ -81,7 +84,7 @@ export async function rankDocuments(
   }));
 }
 
-/** Maps the items in turn, giving way to other work on the same thread. */
+/** Maps the items one after another, and lets other work on the same thread run in between. */
 async function inTurn<From, To>(
   all: readonly From[],
   signal: AbortSignal,
@@ -104,8 +107,8 @@ async function readAll<T>(
   signal: AbortSignal,
   result: (pooled: Float64Array, text: ReadText) => T,
 ): Promise<T[]> {
-  // A context is sized for its longest text. Short texts get their own, so that an encoder's result for a short text does not
-  // depend on the texts that came with it.
+  // A context is sized for its longest text. Short texts have a context of their own, so that an encoder's result for a short
+  // text does not depend on the other texts of the request.
   const isShort = ({ tokens }: ReadText): boolean => lane.pooling.kind !== "text" && tokens.length <= shortText;
   const sizes = Map.groupBy(texts.keys(), (place) => isShort(texts[place]!));
   const results: T[] = [];
@@ -150,7 +153,7 @@ function timed(
   piece: readonly number[],
   at: number,
 ): Promise<Float64Array> {
-  // A token of a short text takes longer than one of a long text, so steps are classed by length.
+  // A token takes longer in a short piece than in a long one, so steps are grouped by length.
   const kind = `2^${Math.ceil(Math.log2(piece.length))}`;
   return threadChoice.step(kind, threads(), piece.length, (chosen) => {
     context.setThreads(chosen);
@@ -158,7 +161,7 @@ function timed(
   });
 }
 
-/** A text's tokens, with those that the model expects at its beginning and end. */
+/** Returns the tokens of a text, with the tokens that the model expects at the beginning and the end. */
 async function enclosed({ model }: EmbeddingLane, text: string): Promise<number[]> {
   const { tokenizer, ends } = model;
   const start = tokenizer.addBos && tokenizer.bos !== null ? [tokenizer.bos] : [];
@@ -174,7 +177,8 @@ function check({ model }: EmbeddingLane, ids: readonly number[], loc: (string | 
 }
 
 /**
- * Cuts the end of a text that is too long, but keeps the closing tokens `ends`. Throws prompt_too_long without `truncate`.
+ * Cuts the end of a text of more than `most` tokens, but keeps the closing tokens `ends`. Without `truncate`, throws
+ * prompt_too_long for such a text.
  */
 function fitted(
   tokens: readonly number[],
@@ -194,8 +198,9 @@ function fitted(
 }
 
 /**
- * Returns a function that gives, for a document, the tokens before it, its own tokens, and the tokens after it. They follow the
- * model's rerank template. If it has none, the query and the document are joined with the model's separator tokens.
+ * Returns a function that gives three lists for a document: the tokens before it, its own tokens, and the tokens after it. The lists
+ * follow the model's rerank template. If there is no template, the query and the document are joined with the model's separator
+ * tokens. Throws model_invalid.
  */
 async function pairing(
   { tokenizer, header, sep }: NativeModel,

@@ -1,7 +1,7 @@
-// Evaluation and scoring, which must give the same text and numbers whatever else the machine does. Greedy text depends on
-// the shape of the batch (measured), so this lane has its own context of exactly `width` sequences and decodes nothing else
-// in it. Prompts are read one at a time; every answering step has `width` rows, and the rows of finished items are idle. The
-// number of threads is the one that is fastest now: results do not depend on it, except in a step of one token (see
+// Evaluates and scores so that text and numbers are the same whatever else the machine does. Greedy text depends on the shape of
+// the batch (measured), so this lane has its own context of exactly `width` sequences and decodes nothing else in it. Prompts
+// are read one at a time. Every answering step has `width` rows, and the rows of finished items are idle. Each step uses the number
+// of threads that is fastest at the moment, because results do not depend on that number, except in a step of one token (see
 // `decode`).
 
 import { createTextStream, type TextStream } from "../format/text-stream.ts";
@@ -12,7 +12,7 @@ import { commonPrefix } from "./slots.ts";
 import type { ThreadChoice } from "./thread-choice.ts";
 import type { Turns } from "./turns.ts";
 
-/** Maximum number of rows of logits per scoring step: with a large vocabulary a row is half a megabyte. */
+/** Maximum number of rows of logits per scoring step. A row takes half a megabyte with a large vocabulary. */
 const scoredRows = 64;
 
 export interface FixedLaneOptions {
@@ -23,16 +23,16 @@ export interface FixedLaneOptions {
   slotContext: number;
   /** Maximum number of tokens per step. */
   batch: number;
-  /** Threads of a step of one token, always the same. */
+  /** Number of threads for a step of one token. It never changes. */
   threads: number;
   threadChoice: ThreadChoice;
-  /** Maximum number of threads now: fewer while a run holds some. */
+  /** Returns the maximum number of threads now, which is lower while a run holds some. */
   threadsFree: () => number;
 }
 
 interface Row {
   sequence: number;
-  /** Item's index in its group; null for padding. */
+  /** Index of the item in its group; null for padding. */
   index: number | null;
   position: number;
   next: number;
@@ -50,7 +50,10 @@ export class FixedLane {
     this.samplers = Array.from({ length: options.width }, () => options.context.openSampler());
   }
 
-  /** One call at a time. Rejects with the signal's reason when aborted. The caller must have checked the prompts. */
+  /**
+   * Answers prompts greedily, in groups of `width`, and reports each answer from item `startAt` on. Only one call may run at a time.
+   * Rejects with the signal's reason if it is aborted. The caller must have checked the prompts.
+   */
   async evaluate(
     adapter: NativeAdapter | null,
     request: {
@@ -63,8 +66,8 @@ export class FixedLane {
   ): Promise<void> {
     const { width, turns, context } = this.options;
     await turns.run(() => context.setAdapter(adapter));
-    // Group borders do not depend on `startAt`: a restart inside a group runs the whole group and reports the items from
-    // there on.
+    // The borders of groups do not depend on `startAt`. A restart inside a group runs the whole group and reports its items from
+    // `startAt` on.
     for (let first = request.startAt - (request.startAt % width); first < request.prompts.length; first += width) {
       const rows = await this.group(request.prompts.slice(first, first + width), request.maxTokens, request.signal);
       for (const row of rows)
@@ -73,8 +76,8 @@ export class FixedLane {
   }
 
   /**
-   * ln p of each row's tokens from promptLength on, over the whole vocabulary. A prompt that consecutive rows share is read
-   * once. It is read in the same pieces either way, so the numbers are the same to the last bit.
+   * Returns ln p of each row's tokens from promptLength on, over the whole vocabulary, in nats. A prompt that consecutive rows share
+   * is read once. Shared or not, a prompt is read in the same pieces, so the numbers are the same to the last bit.
    */
   async score(
     adapter: NativeAdapter | null,
@@ -102,8 +105,8 @@ export class FixedLane {
   }
 
   /**
-   * For a single token, the library splits the attention into one piece per thread and adds up the results. Such a step
-   * therefore always uses the same number of threads.
+   * Decodes with the number of threads that is fastest. A step of a single token, however, always uses the same number, because
+   * there the library splits the attention into one piece per thread and adds up the results.
    */
   private decode(kind: "read" | "answers", parts: readonly BatchPart[]): Promise<number[][]> {
     const { context, threads, threadChoice, threadsFree } = this.options;
@@ -159,7 +162,7 @@ export class FixedLane {
     const { context } = this.options;
     const parts = rows.map((row) => {
       if (row.open) return { sequence: row.sequence, position: row.position, tokens: [row.next], logitsAt: [0] };
-      // An idle row keeps the batch's shape: it decodes one token in an otherwise empty sequence.
+      // An idle row decodes one token in an otherwise empty sequence, to keep the shape of the batch.
       context.clear(row.sequence);
       return { sequence: row.sequence, position: 0, tokens: [0], logitsAt: [0] };
     });
@@ -188,7 +191,7 @@ export class FixedLane {
     answer.seconds = clock.seconds;
   }
 
-  /** `kept`: number of cells kept from the row before. */
+  /** Scores one row, as in `score`. `kept`: number of its first tokens whose cells are kept from the row before. */
   private async scoreRow(
     tokens: readonly number[],
     promptLength: number,
@@ -197,7 +200,7 @@ export class FixedLane {
   ): Promise<Float64Array> {
     const { context, turns, batch } = this.options;
     const scores = new Float64Array(tokens.length - promptLength);
-    // The last token is never decoded: nothing follows it. Logits at position p give the probability of token p + 1.
+    // The last token is never decoded, because nothing follows it. Logits at position p give the probability of token p + 1.
     const end = tokens.length - 1;
     let at = await turns.run(() => {
       if (kept > 0 && context.cut(0, kept)) return kept;
@@ -226,7 +229,7 @@ export class FixedLane {
     return scores;
   }
 
-  /** Divides the rows among the samplers, each of which handles one row at a time. */
+  /** Passes the exact log-prob of each row's token to `put`. The samplers share the rows; each handles one row at a time. */
   private async exactly(
     rows: readonly number[],
     tokenOf: (offset: number) => number,

@@ -1,5 +1,6 @@
-// The Generator over node-llama-cpp: checks every request, and runs it on a model of the pool (model-pool.ts). A native abort
-// cannot be caught, so whatever could cause one is checked beforehand: memory, prompt lengths, token ids.
+// Implements the Generator interface with node-llama-cpp. It checks every request and runs it on a model of the pool
+// (model-pool.ts). A native abort cannot be caught, so memory, prompt lengths and token ids, which could cause one, are checked
+// beforehand.
 
 import { Failure, invalid } from "../../base/errors.ts";
 import type { Log } from "../../base/log.ts";
@@ -12,15 +13,15 @@ import { type EmbeddingLane, embedTexts, rankDocuments } from "./embedding.ts";
 import type { FixedLane } from "./fixed-lane.ts";
 import { createModelPool, type PooledBase, type PoolParts } from "./model-pool.ts";
 
-/** A base in the pool, with its running work. */
+/** A base in the pool, with the lanes for work that does not go through its batcher. */
 interface ServedBase extends Base, PooledBase<NativeAdapter> {
-  /** Evaluations and scorings. */
+  /** Runs evaluations and scorings. */
   lane: Lane;
-  /** Embedding and ranking, which do not wait for evaluations. */
+  /** Runs embedding and ranking, which therefore do not wait for evaluations. */
   embeddings: Lane;
 }
 
-/** Runs work that needs its own context, one piece after another, and counts the pieces per entry. */
+/** Runs pieces of work one after another, and counts the pieces of each adapter that run or wait. */
 class Lane {
   private last: Promise<unknown> = Promise.resolve();
   private readonly users = new Map<string, number>();
@@ -38,7 +39,7 @@ class Lane {
     return turn;
   }
 
-  /** Resolves once no work runs or waits for this entry; without a key, for any entry. */
+  /** Resolves once no work of this adapter runs or waits. Without a key, resolves once no work at all does. */
   async quiet(key?: string): Promise<void> {
     if (key === undefined || this.users.has(key)) await this.last;
   }
@@ -95,7 +96,10 @@ export function createGenerator(options: GeneratorOptions & Pick<PoolParts<never
     return base;
   };
 
-  /** Runs work in the lane of a base, in a context opened for it; calls run one after another. */
+  /**
+   * Runs work in the evaluation lane of a base, with a context that is opened for this call. Calls run one after another. Throws
+   * not_loaded, wrong_kind or out_of_memory.
+   */
   const inLane = async <T>(
     model: ModelRef,
     work: (lane: FixedLane, adapter: NativeAdapter | null) => Promise<T>,
@@ -171,7 +175,7 @@ function answers(base: Base): Batcher {
   return base.batcher;
 }
 
-/** `room`: tokens that must be left for an answer. */
+/** Throws validation or prompt_too_long. `room`: tokens that must be left for an answer. */
 function checkPrompt(prompt: readonly number[], base: Base, room = 1): void {
   if (prompt.length === 0) throw invalid(["prompt"], "must contain at least one token");
   if (prompt.length > base.context - room)

@@ -6,21 +6,22 @@
 //                                          └───────────────next lease──────┘
 //
 // A base without an adapter stays loaded for a while after its last lease, so that the next request need not wait for a load.
-// When a load finds too little memory, the bases that are idle are unloaded one by one, the one idle for longest first. After a
-// failed load, further ones are refused for a pause that grows each time, unless a person asks for the model by deploying it.
-// A base stays loaded as long as any model on it does. Closing lets running work finish; a lease asked meanwhile waits for its end.
+// When a load finds too little memory, idle bases are unloaded one by one, the one idle for longest first. After a failed load,
+// further loads of that model are refused for a pause that grows each time; only loads for a deployment (`hold`) are still tried.
+// A base stays loaded as long as any model on it does. Closing waits until running work has finished. A lease that is requested
+// meanwhile waits until closing has ended.
 import { basename } from "node:path";
 import { Failure } from "../../base/errors.ts";
 import type { Log } from "../../base/log.ts";
 import { type Clock, systemClock } from "../../base/time.ts";
 import type { Lease, LoadedInfo, ModelPool, ModelRef } from "../generator.ts";
 
-/** A base as the pool handles it; A is its handle of an adapter. */
+/** A base as the pool handles it. `A` is the type of an opened adapter. */
 export interface PooledBase<A> {
   info: LoadedInfo;
-  /** Loads the adapter of a model; null for the bare base. */
+  /** Loads the adapter of a model. Returns null for the base without an adapter. */
   openAdapter(model: ModelRef): Promise<A | null>;
-  /** Waits until nothing runs on the model, and unloads its adapter. */
+  /** Waits until no work runs on the model, and unloads its adapter. */
   closeAdapter(model: ModelRef, adapter: A | null): Promise<void>;
   /** Called once no model on the base is left. */
   close(): Promise<void>;
@@ -31,11 +32,11 @@ export interface PoolParts<B> {
   openBase(model: ModelRef): Promise<B>;
   log: Log;
   clock?: Clock;
-  /** How long a base stays loaded after its last lease. 0: it is unloaded at once, and the release waits for that. */
+  /** How long a base stays loaded after its last lease. With 0, it is unloaded at once, and `release` waits for that. */
   keepIdleMs?: number;
 }
 
-/** What the engine needs beyond leases. */
+/** The pool as the engine uses it, with more than leases. */
 export interface LoadedModels<A, B extends PooledBase<A>> extends ModelPool {
   /** A loaded model. Throws not_loaded. */
   loaded(model: ModelRef): { base: B; adapter: A | null };
@@ -46,7 +47,7 @@ export interface LoadedModels<A, B extends PooledBase<A>> extends ModelPool {
   dispose(): Promise<void>;
 }
 
-/** request: work that undeploying a model waits for. */
+/** `request` is work that undeploying a model waits for. */
 type Use = "request" | "work" | "deployment";
 
 /** A model in the pool. */
@@ -58,7 +59,7 @@ interface Entry<A, B> {
   /** Set once `loading` has resolved. */
   loaded: { base: B; adapter: A | null } | null;
   closing: Promise<void> | null;
-  /** Called when no request runs any more. */
+  /** Called once no request has a lease any more. */
   onQuiet: (() => void)[];
 }
 
@@ -97,7 +98,7 @@ export function createModelPool<A, B extends PooledBase<A>>(parts: PoolParts<B>)
   const idle = new Map<Entry<A, B>, NodeJS.Timeout>();
   const coolings = new Map<string, Cooling>();
   const named = new Map<string, Lease>();
-  /** Loads under a name run one after the other: two at once would need twice the spare memory. */
+  /** The last load under a name. Such loads run one after another, because two at once would need twice the spare memory. */
   let holding: Promise<unknown> = Promise.resolve();
 
   function enter(model: ModelRef): Entry<A, B> {
@@ -227,8 +228,8 @@ export function createModelPool<A, B extends PooledBase<A>>(parts: PoolParts<B>)
   const isAsked = (entry: Entry<A, B>): boolean => [...entry.leases].some(({ use }) => use === "request");
 
   /**
-   * Starts or lengthens the pause after a failed load. There is none after out_of_memory, which is found before
-   * anything is loaded and may pass at once, nor after load_ended_appliance, which lasts anyway.
+   * Starts or lengthens the pause after a failed load. There is no pause after out_of_memory, because it is found before anything is
+   * loaded and may pass at once, nor after load_ended_appliance, because further loads are refused then anyway.
    */
   function cool(key: string, error: unknown): void {
     if (error instanceof Failure && ["out_of_memory", "load_ended_appliance"].includes(error.code)) return;

@@ -1,6 +1,6 @@
-// The offloaded prompt cache. Keeps prompts that lost their slot, in case they are sent again: their keys and values as
-// bytes in the machine's memory, in unlinked files that disappear with the process. The least recently used are dropped
-// first.
+// The offloaded prompt cache. It keeps the keys and values of prompts that lost their slot, in case the prompts are sent again.
+// They are in unlinked files, which disappear with the process; the files are in memory where the machine has /dev/shm. The least
+// recently used prompts are dropped first.
 import { closeSync, existsSync, openSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -17,7 +17,7 @@ export interface Held {
   cells: readonly number[];
 }
 
-/** Maximum number of prompts kept: each has a file open, and is compared with every request. */
+/** Maximum number of prompts kept. Each keeps a file open and is compared with the prompt of every request. */
 const mostPrompts = 256;
 
 interface Offloaded extends Held {
@@ -30,7 +30,7 @@ export interface OffloadedPromptsOptions {
   context: NativeContext;
   /** Maximum number of bytes kept. */
   bytes: number;
-  /** Borrows memory for one prompt; null when there is none left. `giveBack` is called when others need it. */
+  /** Borrows memory for one prompt; null if none is left. `giveBack` is called when the memory is needed for something else. */
   lend: (bytes: number, giveBack: () => void) => { release(): void } | null;
   log: Log;
 }
@@ -40,7 +40,7 @@ export class OffloadedPrompts {
   /** Least recently used first. */
   private readonly all = new Set<Offloaded>();
   private bytes = 0;
-  /** Maximum number of bytes kept; lowered when the machine has no room for more. */
+  /** Maximum number of bytes kept. It is lowered when the machine has no room for more. */
   private most: number;
 
   constructor(options: OffloadedPromptsOptions) {
@@ -48,7 +48,7 @@ export class OffloadedPrompts {
     this.most = options.bytes;
   }
 
-  /** The kept prompt with the longest prefix in common with this one, of the same owner and adapter. */
+  /** The kept prompt, of the same owner and adapter, that has the longest prefix in common with this one; null if none has any. */
   find({ key, owner, cells }: Held): { offloaded: Offloaded; length: number } | null {
     let best: { offloaded: Offloaded; length: number } | null = null;
     for (const offloaded of this.all) {
@@ -59,11 +59,11 @@ export class OffloadedPrompts {
     return best;
   }
 
-  /** Saves the cells of a sequence, unless they are kept already. Call it and `restore` inside a turn. */
+  /** Keeps the cells of a sequence, unless they are kept already. Call `keep` and `restore` inside a turn. */
   async keep(held: Held, sequence: number): Promise<void> {
     const known = this.find(held);
     if (known?.length === held.cells.length || this.most === 0) return;
-    // It is a prefix of the prompt that is kept from now on.
+    // The known prompt is a prefix of the one that is kept from now on.
     if (known !== null && known.length === known.offloaded.cells.length) this.drop(known.offloaded);
     const { context, log } = this.options;
     let descriptor: number | null = null;
@@ -73,8 +73,8 @@ export class OffloadedPrompts {
       if (bytes === null) closeSync(descriptor);
       else this.add({ ...held, cells: [...held.cells] }, descriptor, bytes);
     } catch (error) {
-      // There is no room for more, for example in a container's /dev/shm: the prompt will be read again, and from now on no
-      // more bytes are kept than at present.
+      // There is no room for more, for example in a container's /dev/shm. The prompt has to be read again if it is sent again, and
+      // from now on no more bytes are kept than at present.
       log("warn", "prompt_not_offloaded", { error, keptBytes: this.bytes });
       if (descriptor !== null) closeSync(descriptor);
       this.most = this.bytes;
@@ -95,7 +95,8 @@ export class OffloadedPrompts {
   }
 
   /**
-   * Overwrites the sequence with a prompt, which stays kept. false: it was not restored, and the sequence must be cleared.
+   * Overwrites the sequence with a kept prompt, which stays in the cache. Returns false if the prompt could not be restored; the
+   * caller must then clear the sequence.
    */
   async restore(offloaded: Offloaded, sequence: number): Promise<boolean> {
     if (!this.all.has(offloaded)) return false;
@@ -111,7 +112,7 @@ export class OffloadedPrompts {
     }
   }
 
-  /** Drops what was computed under an adapter, or everything. */
+  /** Drops the prompts that were computed under an adapter; without a key, drops all prompts. */
   forget(key?: string): void {
     for (const offloaded of [...this.all]) if (key === undefined || offloaded.key === key) this.drop(offloaded);
   }

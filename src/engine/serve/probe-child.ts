@@ -1,6 +1,6 @@
-// The probe's child process. It examines the header with our own strict reader, then the vocabulary with the library, then
-// the template, and last makes the trial, the file's first load. Only the header's modules are loaded at first: most files
-// that are refused need nothing else.
+// The probe's child process. It examines the header with our own strict reader, then the vocabulary with the library, and then
+// the template. Last comes the trial, which loads the file's weights for the first time. At first, only the modules for the
+// header are imported, because most refused files need no others.
 import { Worker } from "node:worker_threads";
 import { Failure } from "../../base/errors.ts";
 import { type GgufHeader, readGgufHeader } from "../gguf/header.ts";
@@ -39,7 +39,7 @@ async function examine({ path, slotPool, trial }: ProbeOrder): Promise<void> {
 }
 
 const [order, deadlineMs] = process.argv.slice(2);
-// If the parent dies, it can no longer end a template's endless loop: this thread kills the process at the deadline.
+// If the parent dies, it can no longer stop a template's endless loop. Therefore this thread kills the process at the deadline.
 new Worker("setTimeout(() => process.kill(process.pid, 'SIGKILL'), require('node:worker_threads').workerData)", {
   eval: true,
   workerData: Number(deadlineMs),

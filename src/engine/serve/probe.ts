@@ -1,5 +1,5 @@
-// Examines an untrusted model file in a child process: a malformed file can abort the library, a hostile template can loop
-// for ever, and neither may bring down the server. The file's first load is made there too.
+// Examines an untrusted model file in a child process. A malformed file can abort the library, a hostile template can loop for
+// ever, and neither may bring down the server. The file is loaded for the first time in the child process too.
 import { stat } from "node:fs/promises";
 import { join } from "node:path";
 import { Failure } from "../../base/errors.ts";
@@ -9,9 +9,9 @@ import { defaultSlotPool, type ModelFacts } from "../gguf/model-facts.ts";
 export type { ModelFacts } from "../gguf/model-facts.ts";
 
 export interface ProbeOptions {
-  /** Pool of slots that memoryBytes is estimated for. */
+  /** Pool of slots for which `memoryBytes` of the facts is estimated. */
   slotPool?: { slots: number; slotContext: number };
-  /** Whether to load the weights and run the model; default true. false where they would not fit beside what is loaded. */
+  /** Whether to load the weights and run the model; true by default. Use false if the weights would not fit beside loaded models. */
   trial?: boolean;
   timeoutMs?: number;
   /** Maximum number of bytes of memory the child may have resident. */
@@ -39,26 +39,26 @@ const doing: Record<string, string> = {
   trial: "loading it",
 };
 
-/** Bytes per second of even a slow disk. A trial reads the file twice: to check its numbers, and to run the model. */
+/** Bytes per second that even a slow disk reads. A trial reads the file twice: to check its numbers, and to run the model. */
 const slowDisk = 20e6;
-/** An examination takes a few seconds on an idle machine; this allows for other load. */
+/** An examination takes a few seconds on an idle machine. This limit allows for other work on the machine. */
 const examinationMs = 120_000;
 /** Memory of the process itself and of a small context. */
 const childBytes = 1 << 30;
 
-/** Throws model_invalid with what is wrong with the file. */
+/** Examines a model file. Throws model_invalid, with what is wrong with the file as the message. */
 export async function probeModel(path: string, options: ProbeOptions = {}): Promise<ModelFacts> {
   const { slotPool = defaultSlotPool, trial = true } = options;
   const { size } = await stat(path);
   const timeoutMs = options.timeoutMs ?? examinationMs + (trial ? (2 * size * 1000) / slowDisk : 0);
-  // A mapped file counts as resident memory, and for some types the library also keeps the weights in another order.
+  // A mapped file counts as resident memory. For some types of weights, the library also keeps a copy in another order.
   const memoryBytes = options.memoryBytes ?? childBytes + (trial ? 2 * size : 0);
   const order: ProbeOrder = { path, slotPool, trial };
   const script = join(import.meta.dirname, "probe-child.ts");
   const args = [JSON.stringify(order), String(2 * timeoutMs)];
   const child = startNode(script, args, {
     nodeFlags: ["--max-old-space-size=256"],
-    // The GPU's memory is for serving; when it is full, even opening the GPU can end a process.
+    // The GPU's memory is for serving. When it is full, even opening the GPU can end a process.
     env: { CUDA_VISIBLE_DEVICES: "" },
   });
   const finished = await finish(child, { timeoutMs, maxBytes: 1 << 20, memoryBytes });
@@ -78,7 +78,7 @@ export async function probeModel(path: string, options: ProbeOptions = {}): Prom
   });
 }
 
-/** Reads a line of the child; other lines on stdout are messages of the library. */
+/** Reads a line of the child's stdout. Empty for other lines, which are messages of the library. */
 function lineOf(text: string): ProbeLine[] {
   if (!text.startsWith("{")) return [];
   try {

@@ -1,17 +1,17 @@
-// Our own draw over the kept logits of a step: bias, penalties, temperature, top-k, top-p, min-p, seed. Pure.
+// Draws a token from the kept logits of a step, with bias, penalties, temperature, top-k, top-p, min-p and seed. Pure.
 import type { Sampling, TopLogits } from "../generator.ts";
 
 export interface Draw {
   /**
-   * Index into `top` of the token to take; `step` counts from 0 and picks the random number. Tokens that `allowed` refuses
-   * are ignored; −1 when it refuses all.
+   * Returns the index into `top` of the token to take. `step` counts from 0 and determines the random number. Tokens that `allowed`
+   * refuses are ignored; −1 if it refuses all.
    */
   pick(top: TopLogits, step: number, allowed?: (token: number) => boolean): number;
   /** Records a taken token for the penalties. */
   accept(token: number): void;
 }
 
-/** banned: tokens never taken, such as ends under ignoreEos. */
+/** `banned`: tokens that are never taken, such as the end tokens under ignoreEos. */
 export function createDraw(sampling: Sampling, prompt: readonly number[], banned: ReadonlySet<number>): Draw {
   const seen = new Set(sampling.repetitionPenalty === 1 ? [] : prompt);
   const counts = new Map<number, number>();
@@ -31,7 +31,8 @@ export function createDraw(sampling: Sampling, prompt: readonly number[], banned
   };
 
   /**
-   * Index of the highest allowed logit, the first of equals. Grammars are slow, so only a token about to be taken is checked.
+   * Index of the highest allowed logit, the first of equals; −1 if none is allowed. Grammars are slow, so only a token that is about
+   * to be taken is checked.
    */
   const best = ({ tokens, logits }: TopLogits, allowed?: (token: number) => boolean): number => {
     const refused = new Set<number>();
@@ -66,7 +67,10 @@ export function createDraw(sampling: Sampling, prompt: readonly number[], banned
   };
 }
 
-/** `candidates` by falling logit. Temperature is applied before the filters, as in vLLM. */
+/**
+ * Draws one of the candidates, which come in order of falling logit, and returns its index. Temperature is applied before top-p and
+ * min-p, as in vLLM.
+ */
 function pickWarm(candidates: { index: number; logit: number }[], sampling: Sampling, step: number): number {
   const kept = sampling.topK > 0 ? candidates.slice(0, sampling.topK) : candidates;
   const highest = kept[0]!.logit;
@@ -98,7 +102,7 @@ function mix(value: bigint): bigint {
   return z ^ (z >> 31n);
 }
 
-/** A number in [0, 1) that depends on (seed, step) alone, so that a draw needs no state and can be repeated. */
+/** Returns a number in [0, 1) that depends on (seed, step) alone, so that a draw needs no state and can be repeated. */
 export function uniform(seed: number, step: number): number {
   return Number(mix(mix(BigInt(seed)) ^ BigInt(step)) >> 11n) / 2 ** 53;
 }

@@ -1,9 +1,9 @@
-// Which sequence id a request takes. llama.cpp decodes one batch in one piece only when its sequences have ids that follow each
-// other in ascending order (measured: 31 ms a step for 0–7, 46 ms for 0–7 without 3), so each adapter's group is kept together.
+// Chooses the sequence id of a request. llama.cpp decodes a batch in one piece only if the ids of its sequences are consecutive and
+// ascending (measured: a step takes 31 ms for 0–7, 46 ms for 0–7 without 3). So the ids of each adapter's group are kept together.
 
 /**
- * Moves that make the ids of a group consecutive: [from, to] pairs, as few as possible. Empty when they are consecutive
- * already, or when no run of free or own ids is long enough.
+ * Returns the fewest moves that make the ids of a group consecutive, as [from, to] pairs. Empty if the ids are consecutive already,
+ * or if no run of ids that are free or the group's own is long enough.
  */
 export function movesToAlign(
   slots: number,
@@ -24,7 +24,10 @@ export function movesToAlign(
   return best ?? [];
 }
 
-/** A free id between the group's own, else beside them, else at the start of the longest free run. −1 when all are taken. */
+/**
+ * Returns a free id between the ids of the group. If there is none, returns one beside them, and otherwise the first id of the longest
+ * free run. −1 if all ids are taken.
+ */
 export function slotBeside(slots: number, members: readonly number[], taken: (id: number) => boolean): number {
   if (members.length > 0) {
     const [first, last] = [Math.min(...members), Math.max(...members)];

@@ -1,35 +1,42 @@
-// Finds by trial how many threads a step is fastest with. A step has a few hundred points at which its threads wait for each
-// other by spinning: with a small model, or beside other work, fewer threads are often faster. Measured (135M, 2 cores): one
-// answer, 12 ms a step with one thread and 16 with two; eight answers, 66 and 45 ms. When other work takes a core, the
-// spinning threads keep the thread they wait for off its core, and a step takes many times as long. With one thread fewer, a
-// step only loses that thread's work.
+// Finds by trial the number of threads with which a step is fastest. A step has a few hundred points at which its threads wait for
+// each other by spinning. With a small model, or beside other work, fewer threads are therefore often faster. Measured (135M
+// parameters, 2 cores): a step of one answer takes 12 ms with one thread and 16 with two; a step of eight answers takes 66 and
+// 45 ms. When other work takes a core, spinning threads keep the thread that they wait for from running, and a step takes many
+// times as long. With one thread fewer, a step only loses the work of that thread.
 
-/** A trial lasts this many steps, or this many ms if that is less: some steps take twice as long as others. */
+/** A trial lasts this many steps, or this many ms if that is less. One step is too few: some take twice as long as others. */
 const trialSteps = 16;
 const trialMs = 200;
-/** A trial that is far slower than the best ends after this many steps. */
+/** A trial that is far slower than the best count ends after this many steps. */
 const hopelessSteps = 2;
 /**
- * Steps longer than this are tried with fewer threads only once, unless they become slower: such a trial costs more than it
- * can gain.
+ * Steps longer than this (ms) are tried with fewer threads only once, unless they become slower, because such a trial costs more
+ * than it can gain.
  */
 const longMs = 200;
-/** Time spent in a kind's steps until the neighbours of the best are tried again; doubles after trials without a gain. */
+/** Time in the steps of a kind after which half and twice the best count are tried again. It doubles after trials without a gain. */
 const firstPauseMs = 10_000;
 const longestPauseMs = 60_000;
-/** The pause is at least this many times as long as the trials took, which bounds their cost for steps of any length. */
+/**
+ * After trials without a gain, the pause is at least this many times as long as the trials took. This bounds the cost of trials for
+ * steps of any length.
+ */
 const pausePerTrial = 20;
-/** Number of latest steps in the moving mean. */
+/** Number of steps over which the moving mean is taken. */
 const meanSteps = 16;
-/** Fewer threads must cost less than this share of what more cost: near-equal counts would alternate for ever. */
+/**
+ * Fewer threads are chosen only if they cost less than this share of what more threads cost. Otherwise near-equal counts would
+ * alternate for ever.
+ */
 const clearly = 0.9;
 /**
- * A trial that costs this many times the best is given up. A best that costs this many times what it did starts new trials.
+ * A trial that costs this many times as much as the best count is given up. New trials begin when the best count costs this many
+ * times as much as it did when it was chosen.
  */
 const slower = 1.5;
 
 interface Kind {
-  /** Cost of a token in ms by number of threads: the moving mean, and how many steps it is of (at most `meanSteps`). */
+  /** Cost of a token in ms by number of threads: the moving mean, and the number of steps in the mean (at most `meanSteps`). */
   costs: Map<number, { mean: number; steps: number }>;
   /** Thread counts still to be tried, in order. */
   trials: number[];
@@ -59,7 +66,8 @@ export class ThreadChoice {
   }
 
   /**
-   * Threads for the next step of a kind, in which all tokens take about the same time. `most` and `tokens` are at least 1.
+   * Returns the number of threads for the next step of a kind. All tokens of a kind take about the same time. `most` and `tokens` are
+   * at least 1.
    */
   next(name: string, most: number, tokens: number): number {
     const kind = this.kinds.get(name) ?? freshKind(most);
@@ -89,7 +97,7 @@ const freshKind = (most: number): Kind => ({
   ...{ steps: 0, ms: 0, chosenCost: 0, before: most, triedMs: 0, pauseMs: firstPauseMs },
 });
 
-/** Long steps are tried with fewer threads than the best only once, or when they take longer than they did. */
+/** Whether to try a count. Fewer threads than the best are tried in long steps only once, or when the steps have become slower. */
 function isWorthIt(kind: Kind, threads: number, tokens: number): boolean {
   const best = bestOf(kind, Number.POSITIVE_INFINITY);
   const cost = kind.costs.get(best)?.mean ?? 0;
@@ -107,7 +115,8 @@ function endTrial(kind: Kind, threads: number, tokens: number): void {
   const isHopeless = (isLong || kind.steps >= hopelessSteps) && kind.costs.get(threads)!.mean > slower * cost;
   if (!isHopeless && !isLong && kind.steps < trialSteps) return;
   kind.tried.add(threads);
-  // Still fewer threads are hopeless too. More are not: what they were compared with may have changed.
+  // If fewer threads than the best are hopeless, still fewer are hopeless too. Counts above stay to be tried, because the best count,
+  // with which they were compared, may have changed.
   kind.trials = kind.trials.filter((count) => (isHopeless && threads < best ? count > threads : count !== threads));
   kind.triedMs += kind.ms;
   Object.assign(kind, { steps: 0, ms: 0, chosenCost: cost });
@@ -118,7 +127,7 @@ function endTrial(kind: Kind, threads: number, tokens: number): void {
       : Math.max(Math.min(2 * kind.pauseMs, longestPauseMs), pausePerTrial * kind.triedMs);
 }
 
-/** Queues half and twice the best count, where these have been used before. */
+/** Queues half and twice the best count for trials, if these have been used before. */
 function beginTrials(kind: Kind): void {
   const best = bestOf(kind, Number.POSITIVE_INFINITY);
   const known = [...kind.costs.keys()];
@@ -129,14 +138,14 @@ function beginTrials(kind: Kind): void {
   // Their recorded costs are out of date.
   for (const count of trials) kind.costs.delete(count);
   kind.trials = [...trials, ...kind.trials.filter((count) => !trials.includes(count))];
-  // Keep chosenCost while trials are to come: isWorthIt compares with it to decide whether a long step is tried.
+  // Keep chosenCost while trials are to come, because isWorthIt compares with it to decide whether to try a long step.
   Object.assign(kind, {
     ...{ steps: 0, ms: 0, before: best, triedMs: 0 },
     ...(trials.length === 0 ? { chosenCost: kind.costs.get(best)!.mean } : {}),
   });
 }
 
-/** The largest count with a known cost, or a smaller one where it is clearly faster. */
+/** The largest count up to `most` with a known cost, or a smaller one that is clearly faster; `most` if no cost is known. */
 function bestOf({ costs }: Kind, most: number): number {
   const fitting = [...costs].filter(([threads]) => threads <= most).sort(([a], [b]) => b - a);
   return fitting.length === 0

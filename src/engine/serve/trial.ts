@@ -1,4 +1,4 @@
-// The first load of an untrusted file, in the probe's child process, in the way that serving loads and runs it. If the
+// Loads and runs an untrusted file for the first time, in the probe's child process and in the way that serving does. If the
 // library ends the process, only the child is lost.
 import { Failure } from "../../base/errors.ts";
 import { createLog, type Log } from "../../base/log.ts";
@@ -7,7 +7,7 @@ import type { Tokenizer } from "../generator.ts";
 import { poolingOf } from "../gguf/pooling.ts";
 import { type NativeModel, openNative } from "./binding.ts";
 
-/** The library's last message on why it refuses the file. */
+/** The library's last message that may say why it refuses the file. */
 let said = "";
 
 const log: Log = createLog("warn", (line) => {
@@ -34,7 +34,7 @@ export async function openSuspect(path: string): Promise<NativeModel> {
   return loaded(native.openModel(path, { vocabularyOnly: true }));
 }
 
-/** Every character up to U+00FF, and what people write. */
+/** Texts to encode: every character up to U+00FF, and what people write. */
 const texts = [
   "Hello, world: 1 + 1 = 2.",
   Array.from({ length: 256 }, (_, code) => String.fromCharCode(code)).join(""),
@@ -43,7 +43,7 @@ const texts = [
   "the ".repeat(40),
 ];
 
-/** Every text must become tokens of the vocabulary, and every token a text. Throws model_invalid. */
+/** Encodes every test text, and decodes every token of the vocabulary. Throws model_invalid for a token that does not exist. */
 export function readEverything(tokenizer: Tokenizer): void {
   for (const isSpecial of [false, true])
     for (const text of texts) {
@@ -66,11 +66,11 @@ const conversations: ChatMessage[][] = [
   ],
 ];
 
-/** Maximum CPU time for conversations that take milliseconds: rendering holds up all other requests. */
+/** Maximum CPU time to render the conversations, which should take a few ms. All other requests wait while a template is rendered. */
 const mostTemplateMs = 1_000;
 
 /**
- * Why the template cannot render a plain conversation; null when it can. Throws model_invalid for one that takes too long.
+ * Returns why the template cannot render a plain conversation; null if it can. Throws model_invalid if rendering takes too long.
  */
 export function templateProblemOf(tokenizer: Tokenizer): string | null {
   if (tokenizer.chatTemplate === null) return "The file has no chat template";
@@ -95,7 +95,7 @@ function renderingProblem(tokenizer: Tokenizer): string | null {
 }
 
 const slotContext = 64;
-/** A single token already uses every weight. One thread: the library's threads wait for each other on a busy machine. */
+/** A few tokens are enough to run every layer. There is one thread, because several would wait for each other on a busy machine. */
 const [promptTokens, threads] = [8, 1];
 
 /** Loads the whole model and runs it. Throws model_invalid. */
@@ -109,7 +109,7 @@ export async function tryOut(path: string): Promise<void> {
   await model.dispose();
 }
 
-/** Answers in two sequences, one a copy of the other, as the pool of slots does. */
+/** Generates a token in each of two sequences, one of which is a copy of the other, as in the pool of slots. Throws model_invalid. */
 async function answer(model: NativeModel, prompt: number[]): Promise<void> {
   const context = await loaded(model.openContext({ sequences: 2, slotContext, batch: slotContext, threads }));
   const sampler = context.openSampler();

@@ -1,15 +1,16 @@
-// One native call at a time per base: whoever holds the turn may decode, move cells or set adapters. First come, first served.
+// Allows one native call at a time per base. Only the holder of the turn may decode, move cells or set adapters. Callers get the
+// turn in the order in which they ask for it.
 
 export class Turns {
   private readonly queue: (() => void)[] = [];
   private held = false;
 
-  /** Whether someone else waits. */
+  /** Whether another caller waits for the turn. */
   get wanted(): boolean {
     return this.queue.length > 0;
   }
 
-  /** Resolves to the function that gives the turn back. */
+  /** Waits for the turn, and resolves to the function that gives it back. */
   async take(): Promise<() => void> {
     if (this.held) await new Promise<void>((resolve) => this.queue.push(resolve));
     this.held = true;

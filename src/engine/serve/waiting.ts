@@ -1,10 +1,10 @@
-// The queue of waiting requests: priorities in order, owners in turn, and each owner's requests in the order they came.
+// The queue of waiting requests. Priorities come in order, owners in turn, and each owner's requests in the order of arrival.
 import type { Priority } from "../generator.ts";
 
 const priorities: readonly Priority[] = ["interactive", "evaluation", "generation"];
 
 export class Waiting<T extends { priority: Priority; owner: string }> {
-  /** Per priority: owners in turn, each with a queue that is never empty. */
+  /** For each priority, the owners in the order of their turns, each with a queue that is never empty. */
   private readonly queues = new Map<Priority, Map<string, T[]>>(priorities.map((priority) => [priority, new Map()]));
   size = 0;
 
@@ -17,8 +17,8 @@ export class Waiting<T extends { priority: Priority; owner: string }> {
   }
 
   /**
-   * Removes and returns the next item; with `interactiveOnly`, only an interactive one. Its owner goes to the end of the
-   * round.
+   * Removes and returns the next item, or with `interactiveOnly` the next interactive one; null if there is none. The item's owner
+   * then has the last turn.
    */
   take(interactiveOnly: boolean): T | null {
     for (const priority of interactiveOnly ? priorities.slice(0, 1) : priorities) {
@@ -35,7 +35,7 @@ export class Waiting<T extends { priority: Priority; owner: string }> {
     return null;
   }
 
-  /** Removes an item; false when it is not waiting any more. */
+  /** Removes an item. Returns false if the item is not waiting any more. */
   remove(item: T): boolean {
     const owners = this.queues.get(item.priority)!;
     const queue = owners.get(item.owner);

@@ -1,9 +1,10 @@
-// Checks that an adapter is served as it was trained: the trainer's log-probs against the generator's, on the same tokens.
+// Checks that an adapter is served as it was trained, by comparing the log-probs of the trainer and of the generator on the
+// same tokens.
 //
 // On an F32 base both compute the same sums and must agree token by token, except for the half precision of keys, values and
-// flash attention, whose effect is seen on the base alone. On a quantised base llama.cpp also quantises activations, so
-// single tokens differ with or without an adapter; a wrong adapter shows as a shift of the mean or as wider differences than
-// the base has.
+// flash attention; the effect of half precision is measured on the base alone. On a quantised base llama.cpp also quantises
+// activations, so single tokens differ with or without an adapter. A wrong adapter then shifts the mean, or causes larger
+// differences than the base alone has.
 
 /** Log-probs in nats, row by row, without and with the adapter. */
 export interface ScoredRows {
@@ -14,11 +15,14 @@ export interface ScoredRows {
 export const adapterBounds = {
   /** F32 base: largest accepted difference of one token, in nats, unless the base alone differs more. */
   exactDifference: 1e-3,
-  /** F32 base: largest accepted difference, relative to the largest of the base alone. Up to 8e-3 nats were seen. */
+  /**
+   * F32 base: largest accepted ratio of the difference to the largest difference of the base alone. Differences of up to 8e-3
+   * nats were observed.
+   */
   exactRatio: 1.25,
-  /** F32 base: half precision does not explain a difference above this, in nats. */
+  /** F32 base: half precision cannot explain a larger difference than this, in nats. */
   halfPrecision: 0.02,
-  /** Quantised base: absolute mean signed difference, in nats. */
+  /** Quantised base: largest accepted absolute value of the mean signed difference, in nats. */
   meanShift: 0.02,
   /** Quantised base: largest accepted ratio of the median absolute difference with the adapter to that without. */
   medianRatio: 1.25,
@@ -28,7 +32,7 @@ export const adapterBounds = {
 
 export interface Comparison {
   faithful: boolean;
-  /** What is wrong; the figures when nothing is. */
+  /** What is wrong, or the figures if nothing is wrong. */
   message: string;
   tokens: number;
   /** Largest absolute difference with the adapter, and without, in nats. */
@@ -77,7 +81,10 @@ function problemsOf(figures: Omit<Comparison, "faithful" | "message">, quantised
   return problems;
 }
 
-/** quantised: the base is anything but F32. */
+/**
+ * Compares the log-probs of the trainer and of the generator. `quantised` means any base but F32. Throws RangeError if the
+ * two scored different tokens, or none.
+ */
 export function compareScores(scores: { trainer: ScoredRows; generator: ScoredRows; quantised: boolean }): Comparison {
   const aligned = differences(scores.trainer.aligned, scores.generator.aligned);
   const base = differences(scores.trainer.base, scores.generator.base);

@@ -1,4 +1,4 @@
-// Whether the trainer can train a model, by its own answer: only the trainer knows which models it computes.
+// Finds out whether the trainer can train a model. Only the trainer itself knows which models it supports.
 import { Failure } from "../../base/errors.ts";
 import type { Trainer } from "./trainer.ts";
 
@@ -6,8 +6,9 @@ import type { Trainer } from "./trainer.ts";
 const refusals: readonly unknown[] = ["unsupported_architecture", "invalid_model"];
 
 /**
- * Asks a worker that has just been started, and closes it. An estimate reads the header and the norms, not the weights, and takes a
- * fraction of a second. Returns null when the model can be trained, else why not, as a sentence without its full stop.
+ * Returns null if the model can be trained, else the reason, as a sentence without its full stop. Requests an estimate from a
+ * worker that has just been started, and closes the worker. An estimate reads the header and the norms, not the other weights,
+ * and takes a fraction of a second.
  */
 export async function reasonNotToTrain(trainer: Trainer, path: string): Promise<string | null> {
   try {

@@ -1,5 +1,5 @@
-// Runs the trainer as its own process: calls are sent as requests on its stdin, and answers on its stdout are matched to
-// calls.
+// Runs the trainer in a process of its own. Calls are sent as requests to its stdin, and the answers from its stdout are
+// matched to the calls.
 import { Failure } from "../../base/errors.ts";
 import type { Log } from "../../base/log.ts";
 import { type Child, linesOf, startProcess } from "../../base/processes.ts";
@@ -37,7 +37,7 @@ interface Pending {
   reject: (failure: Failure) => void;
 }
 
-/** Starts a worker. It ends when `close` is called or this process ends. */
+/** Starts a worker. The worker ends when `close` is called or this process ends. */
 export function startTrainer(options: { executable: string; log: Log }): Trainer {
   return new TrainerProcess(startProcess(options.executable, []), options.log);
 }
@@ -50,7 +50,7 @@ class TrainerProcess implements Trainer {
   readonly #logLines: string[] = [];
   #nextId = 1;
   #died: Failure | null = null;
-  /** Writes are queued: each waits until the pipe has taken the one before it. */
+  /** Resolves when the last request has been written. Each write waits until the pipe has taken the previous one. */
   #written: Promise<void> = Promise.resolve();
 
   constructor(child: Child, log: Log) {
@@ -58,7 +58,7 @@ class TrainerProcess implements Trainer {
     this.#log = log;
     const logged = this.#keepLog();
     const read = readAnswers(child.stdout, (answer) => this.#settle(answer)).catch((error: unknown) => {
-      // The stream has left the protocol: no further answer can be trusted.
+      // The worker has broken the protocol, so no further answer can be trusted.
       child.kill("SIGKILL");
       this.#logLines.push(String(error));
     });
@@ -101,8 +101,8 @@ class TrainerProcess implements Trainer {
       return;
     }
     const { code, message, hint, fatal } = (error ?? {}) as Record<string, unknown>;
-    // No call waits for this answer, for example because the worker could not read the request's id. The error gets the worker
-    // killed, and its end rejects all pending calls.
+    // No call waits for this answer, for example because the worker could not read the request's id. This error makes the reader
+    // kill the worker, whose end rejects all pending calls.
     if (!pending) throw new WireError(`an answer to no pending request: ${JSON.stringify(answer.fields)}`);
     this.#pending.delete(answer.id);
     pending.reject(

@@ -1,6 +1,6 @@
 // The trainer's verbs as typed calls and results. native/protocol.md describes the worker's side; trainer-process.ts
 // implements this interface.
-/** Soft target that stands for all tokens that the other targets of its place do not name, taken as one. */
+/** The soft target that stands for all tokens that are not among the other soft targets of the same token, taken together. */
 export const restOfVocabulary = -1;
 
 /** Rows, concatenated. tokens [T]; rowLengths [R], summing to T. */
@@ -9,7 +9,10 @@ export interface Rows {
   rowLengths: Int32Array;
 }
 
-/** Weights of tokens in the loss, placed on the token that is predicted; the first token of a row has no weight. */
+/**
+ * Weights of tokens in the loss. A weight stands at the token that is predicted. The first token of a row is never predicted,
+ * so its weights must be 0.
+ */
 export interface WeightedRows extends Rows {
   /** [T] weights of −log-prob. */
   weights: Float32Array;
@@ -18,13 +21,13 @@ export interface WeightedRows extends Rows {
   /** [T] weights of the squared log-sum of the logits. */
   zWeights?: Float32Array;
   /**
-   * [T · K] more targets per token (0 where there are fewer, restOfVocabulary at most once), and the weight of each
-   * −log-prob.
+   * [T · K] K more targets per token, and the weights of their −log-probs. A token with fewer targets has the target 0 with
+   * weight 0 in the other places. restOfVocabulary may occur once per token.
    */
   soft?: { targets: Int32Array; weights: Float32Array };
 }
 
-/** In nats. All but the loss is 0 where a token has no weight. */
+/** In nats. For a token without weights, all values are 0. */
 export interface Losses {
   /** −Σ weight · log-prob − Σ entropyWeight · entropy + Σ zWeight · logSum²; the first sum includes the soft targets. */
   loss: number;
@@ -33,9 +36,9 @@ export interface Losses {
   entropies: Float32Array;
   /** [T] log of the sum of the exponentials of the logits. */
   logSums: Float32Array;
-  /** [T · K], when there were soft targets. */
+  /** [T · K]; null if there were no soft targets. */
   softLogprobs: Float32Array | null;
-  /** Tokens that went through the layers: a prefix that rows share counts once. */
+  /** Number of tokens that went through the layers. A prefix that rows share counts once, except on a GPU. */
   computedTokens: number;
 }
 
@@ -72,7 +75,7 @@ export interface TrainerHello {
   limits: TrainerLimits;
 }
 
-/** A model with made-up weights, to measure what a real one costs. `quantisation`: a type as ggml names it, "q4_k". */
+/** A model with random weights, to measure what a real model costs. `quantisation` is a type as ggml names it, such as "q4_k". */
 export interface MadeUpModel {
   architecture: string;
   layers: number;
@@ -113,7 +116,7 @@ export interface OpenedModel {
 export interface DeviceChoice {
   /** auto: a GPU if one can be used and the model fits in its memory. */
   device?: "auto" | "cpu" | "cuda";
-  /** Maximum number of bytes of a GPU's memory; 0 or left out: all of it. `memoryBytes` limits the machine's memory. */
+  /** Maximum number of bytes of a GPU's memory to use. Default: 0, all of it. `memoryBytes` limits the machine's memory. */
   gpuMemoryBytes?: number;
   /** Default: bf16, but fp32 on a CPU without AVX512-BF16. On a CPU it applies to forwardBackward only. */
   precision?: "bf16" | "fp32";
@@ -137,7 +140,7 @@ export interface AdapterShape {
   targets: AdapterTarget[];
   /** Dropout of the adapter's inputs in training, in [0, 1); default 0. */
   dropout?: number;
-  /** Layers before it have no adapter; default 0. */
+  /** Layers before this one have no adapter; default 0. */
   firstLayer?: number;
 }
 
@@ -151,13 +154,13 @@ export interface TrainingEstimate {
   flopsPerToken: number;
   /** Measured on the device in the mix of matrix products that a step has; null for a GPU when none can be used. */
   gemmFlopsPerSecond: number | null;
-  /** Upper bound that this rate allows. */
+  /** The most tokens per second that this rate allows. */
   tokensPerSecond: number | null;
 }
 
 /** Measured since the model was opened. */
 export interface TrainerProfile {
-  /** Time and arithmetic of each op; all 0 on a GPU, which does not report them. */
+  /** Time and arithmetic of each op. All are 0 on a GPU, which does not report them. */
   ops: { name: string; seconds: number; flops: number }[];
   /** Peak use of the GPU's memory; 0 on the CPU. */
   peakDeviceBytes: number;
@@ -195,11 +198,11 @@ export interface SampledRow {
   /** Raw log-probs in nats at temperature 1, one per sampled token. */
   logprobs: Float32Array;
   stopReason: "stop" | "length";
-  /** [drawn · reportTop] at temperature 1 over the whole vocabulary, as from `forward`; only if asked for. */
+  /** [drawn · reportTop] at temperature 1 over the whole vocabulary, as from `forward`; only if reportTop was set. */
   top?: TopTokens;
 }
 
-/** A matrix of a layer that writes to the residual stream: attention's output, feed-forward's down. */
+/** The matrices of a layer that write to the residual stream: attention's output matrix and feed-forward's down matrix. */
 export const writers = ["attn_output", "ffn_down"] as const;
 export type Writer = (typeof writers)[number];
 
@@ -210,12 +213,12 @@ export interface ActivationAsk<S extends Stream> {
   /** Layer indices from 0, ascending. */
   layers: readonly number[];
   streams: readonly S[];
-  /** [P] indices of tokens, and [P] the group, from 0, to whose mean each token contributes. */
+  /** `places` [P] are indices of tokens; `groups` [P] are numbers from 0 of the groups to whose means the tokens contribute. */
   places: Int32Array;
   groups: Int32Array;
 }
 
-/** What an edit adds to one matrix W: B A. */
+/** The product B A that an edit adds to one matrix W. */
 export interface EditedSite {
   layer: number;
   writer: Writer;
@@ -231,7 +234,7 @@ export interface Edit {
   sites: EditedSite[];
 }
 
-/** How the adapted matrices are stored; all others stay as they are. */
+/** The types in which the adapted matrices can be stored. All other tensors stay as they are. */
 export const mergedWeightTypes = ["f16", "bf16", "f32"] as const;
 export type MergedWeightType = (typeof mergedWeightTypes)[number];
 
@@ -251,7 +254,8 @@ export interface Trainer {
   hello(): Promise<TrainerHello>;
   open(model: ModelSource & DeviceChoice & { threads: number; memoryBytes: number }): Promise<OpenedModel>;
   /**
-   * Estimates memory and time of training without opening a model or using the device. `passTokens`: tokens computed at once.
+   * Estimates memory and time of training without opening a model. No GPU is needed to estimate for one, but the speed is then
+   * null. `passTokens` is the number of tokens computed at once.
    */
   estimate(
     training: ModelSource & {
@@ -278,36 +282,39 @@ export interface Trainer {
     step: OptimStep,
   ): Promise<{ step: number; version: number; gradNorm: number; clipped: boolean }>;
   /**
-   * One step of a moving average of `from`, which has the same rank, alpha, targets and first layer. It averages the factors, not the
-   * product.
+   * Makes one step of an exponential moving average of `from`, which must have the same rank, alpha, targets and first layer.
+   * The adapter keeps the share `decay` of its values. The factors A and B are averaged, not their product.
    */
   averageAdapter(adapter: string, from: string, decay: number): Promise<{ version: number }>;
   sample(adapter: string | null, prompts: Rows, sampling: TrainerSampling, version?: number): Promise<SampledRow[]>;
-  /** Log-probs [T] of every token from promptLengths[row] on; 0 before it. */
+  /** Returns [T] log-probs, in nats, of the tokens of each row from promptLengths[row] on; 0 for the tokens before. */
   score(adapter: string | null, rows: Rows, promptLengths: Int32Array): Promise<Float32Array>;
-  /** Means over each group, [layers, groups, width] per stream. */
+  /** Returns the means over the places of each group, [layers, groups, width] per stream. */
   activations<S extends Stream>(
     adapter: string | null,
     rows: Rows,
     ask: ActivationAsk<S>,
   ): Promise<{ streams: Record<S, Float32Array>; computedTokens: number }>;
   /**
-   * How a unit vector of the stream reads a writer W: the direction r and the row rᵀW. r is the vector itself, except where
-   * the model normalises W's output.
+   * Projects the adapted matrix W of a writer on a unit vector of the residual stream. Returns the direction r and the row rᵀW.
+   * r is the vector itself unless the model normalises W's output.
    */
   project(
     adapter: string | null,
     site: Pick<EditedSite, "layer" | "writer">,
     unit: Float32Array,
   ): Promise<{ direction: Float32Array; row: Float32Array }>;
-  /** A new adapter that does what `from` does and adds the edit: ranks are concatenated, the scale stays. */
+  /** Makes a new adapter that does what `from` does and adds the edit. Ranks are concatenated; the scale stays the same. */
   stackAdapter(
     adapter: string,
     from: string,
     edit: Edit,
   ): Promise<Pick<AdapterShape, "rank" | "alpha" | "targets" | "firstLayer">>;
   save(adapter: string, folder: string): Promise<SavedFile[]>;
-  /** Loads a folder of `save`, or a GGUF adapter, which starts at step 0 without optimizer moments. */
+  /**
+   * Loads a folder of `save`, a GGUF adapter or a PEFT folder, into an adapter that was created with the same shape. The last two
+   * start at step 0 without optimizer moments.
+   */
   load(adapter: string, path: string): Promise<{ step: number; version: number }>;
   /** Writes an adapter for llama.cpp. Names in `metadata` begin with "plumbline.", here and below. */
   exportGguf(adapter: string, file: string, metadata: Record<string, string>): Promise<SavedFile>;
@@ -320,7 +327,7 @@ export interface Trainer {
     weightType: MergedWeightType,
     metadata: Record<string, string>,
   ): Promise<SavedFile>;
-  /** Closes the worker's stdin and waits for it; kills it after graceMs. */
+  /** Closes the worker's stdin and waits until the worker has ended. Kills it after graceMs. */
   close(graceMs?: number): Promise<void>;
   /** Resolves once the worker has ended, with the reason. */
   readonly ended: Promise<{ code: number | null; signal: string | null; lastLog: string }>;

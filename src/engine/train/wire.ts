@@ -1,4 +1,5 @@
-// The pipe to the trainer: one JSON line, then raw arrays, both ways. The only file that knows the frame (native/protocol.md).
+// Encodes requests to the trainer and decodes its answers. In both directions a frame is one JSON line, followed by raw arrays
+// (native/protocol.md). No other file here knows this format.
 import type { Readable, Writable } from "node:stream";
 
 export type WireArray = Int32Array | Float32Array;
@@ -28,7 +29,7 @@ export class WireError extends Error {
   override name = "WireError";
 }
 
-/** The parts of a frame, to be written one after the other. Throws WireError when it exceeds the limits. */
+/** Returns the parts of a frame, which must be written one after another. Throws WireError if the frame exceeds the limits. */
 export function encodeRequest(
   id: number,
   verb: string,
@@ -49,14 +50,15 @@ export function encodeRequest(
   );
   if (line.length > wireLimits.maxHeaderBytes)
     throw new WireError(`${verb}: the header has ${line.length} bytes; the limit is ${wireLimits.maxHeaderBytes}`);
-  // Copies: the caller may reuse its arrays at once.
+  // Copy the arrays, because the caller may reuse them at once.
   return [line, ...arrays.map(([, values]) => Uint8Array.from(bytesOf(values)))];
 }
 
 const bytesOf = (values: WireArray): Uint8Array => new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
 
 /**
- * Writes and resolves when the stream can take more. Also resolves when the stream is closed: the process's end says why.
+ * Writes the parts, and resolves when the stream can take more. Also resolves if the stream is closed, because the reason is
+ * then reported by the end of the process.
  */
 export function write(stream: Writable, parts: Uint8Array[]): Promise<void> {
   stream.cork();
@@ -114,8 +116,8 @@ function parseHead(line: string): { head: Record<string, unknown>; heads: ArrayH
 }
 
 /**
- * Takes lines and bytes out of a stream of chunks. At its end `line` gives null; an end within a line or payload throws
- * WireError.
+ * Takes lines and bytes out of a stream of chunks. At the end of the stream `line` returns null. An end within a line or a
+ * payload throws WireError.
  */
 class ByteSource {
   readonly #chunks: AsyncIterator<Buffer>;

@@ -1,5 +1,6 @@
 // The state that an auto-align's planner starts with: what the request allows, why the base is wrong, and what phases
-// cost here. Determined once; a process that follows a kill reads it back.
+// cost on this machine. Diagnosis and costs are determined once and kept; a process that starts after a kill reads them
+// back.
 import { join } from "node:path";
 import { askBase, asking, type BaseSaid, suitesOfBase } from "../choose.ts";
 import type { Run } from "../context.ts";
@@ -35,7 +36,7 @@ interface Order {
   means: Means;
   /** Hours that opening the base took. */
   openHours: number;
-  /** Hours that this process spent before its first new work. */
+  /** Returns the hours that this process spent before its first new work, and 0 when called again. */
   startUp: () => number;
 }
 
@@ -75,7 +76,7 @@ export async function begin(
       hours: (said.seconds + prepared.report.seconds) / 3600 + found.hours,
       costs: found.costs,
       check_hours: said.seconds / 3600,
-      // A look ends the process, and the next process opens the base again.
+      // A look ends the process, and the next process opens the base again, so that time is included.
       look_hours: (said.devSeconds / 3600 / Math.max(1, prepared.dev.length)) * sealed + found.open_hours,
       past: auto.past.map((phase) => ({ ...phase, arm: phase.arm as Arm })),
       resumed_after: auto.resumed_after,
@@ -83,7 +84,7 @@ export async function begin(
   };
 }
 
-/** Arms that this version or this preset does not have. */
+/** Arms that the run's preset does not support. */
 export function unavailable({ request: { recipe } }: Run): Unavailable[] {
   return recipe.repair === undefined
     ? [{ arm: "distil", reason: "the preset has no repair settings for distillation" }]
@@ -104,14 +105,15 @@ async function findOut(
   said: BaseSaid,
   { limits, reinforcePlan, means, openHours, startUp }: Order,
 ): Promise<Found> {
-  // Not charged here: the rows and the base's answers came first and report their own hours.
+  // These hours are not charged here, because the rows and the base's answers came first and report their own hours.
   startUp();
   const began = run.parts.clock.monotonicMs();
   const { signal } = run.parts.control;
   const isPaid = reinforcePlan !== null && (await paysForDeclining({ plan: reinforcePlan, means, signal }));
   const { items } = await diagnose(run, base, { dev: prepared.dev, base: said, paysForDeclining: isPaid });
   const isAllowed = (limits.sequencing ?? limits.arms).includes("represent");
-  // Edits correct only the form of answers, so without a question that is wrong in form alone no profile is needed.
+  // Edits correct only the form of answers. So the base is profiled only if a dev question is wrong in form alone, or
+  // if a given sequence demands edits.
   const isOfUse = limits.sequencing !== null || items.some(({ format_only: isFormOnly }) => isFormOnly);
   const edits = !isAllowed
     ? noEdits(null)
@@ -145,8 +147,8 @@ const noEdits = (profile: string | null): EditForecast => ({
 });
 
 /**
- * Profiles the base before any training: whether there is a usable direction, how many edits would be tried, and how
- * long each takes.
+ * Profiles the base before any training. Returns whether there is a usable direction, how many edits would be tried,
+ * and how many hours each would take.
  */
 async function forecastEdits(run: Run, base: OpenedBase, { rows }: Prepared, said: BaseSaid): Promise<EditForecast> {
   const { seed } = run.request.recipe.training;
@@ -156,13 +158,13 @@ async function forecastEdits(run: Run, base: OpenedBase, { rows }: Prepared, sai
   const setup = hoursSince(run, began);
   const since = run.parts.clock.monotonicMs();
   await proseSaid(asking(run, base.trainer), generalText(run, seed)[0]);
-  // A trial asks half of dev, and measures the divergence on other text.
+  // In a trial, half of dev is answered, and the divergence on other text is measured.
   const hours = said.devSeconds / 3600 / 2 + hoursSince(run, since);
   const trials = plannedTrials(run, base, profile, material).length;
   return {
     isUsable: trials > 0,
     profile: trials > 0 ? profile.because : reasonAgainst(profile),
-    // A given sequence may still ask for edits, of a checkpoint other than the base.
+    // A given sequence may still contain edits of a checkpoint other than the base.
     cost: { steps: trials > 0 ? trials : mostTrials, hours_per_step: hours, setup_hours: setup },
   };
 }
@@ -170,12 +172,12 @@ async function forecastEdits(run: Run, base: OpenedBase, { rows }: Prepared, sai
 /** An optimizer step that takes its usual time and changes almost nothing. */
 const noStep = { learningRate: 1e-12, beta1: 0, beta2: 0, eps: 1, weightDecay: 0, gradClipNorm: 1 };
 
-/** Number of timed passes, after one that warms up. */
+/** Number of timed passes, after one untimed pass that warms up. */
 const timedPasses = 3;
 
 /**
- * Hours per step of each arm, measured by a few steps of a throwaway adapter. The rows exist by then, so no arm has
- * set-up hours left.
+ * Measures the hours per step of every arm but represent, with a few steps of a throwaway adapter. These arms need no
+ * set-up hours, because the rows exist by then.
  */
 async function costsOf(
   run: Run,
@@ -242,6 +244,6 @@ async function reinforceStep(
   const since = run.parts.clock.monotonicMs();
   const prompts = promptsOf(run, rows, sampling).slice(0, groups);
   if (prompts.length > 0) await drawn(run, trainer, groupsOf(prompts, groupSize), { sampling }, 0);
-  // A draw may take all its turns, so all are charged.
+  // A draw may take all its turns, so all of them are charged.
   return (environment.maxTurns * hoursSince(run, since) + (await meanPass(groups * groupSize))) / innerSteps;
 }

@@ -1,5 +1,5 @@
-// The check of an auto-align's checkpoint: the same dev questions, regression suites and prose for every adapter, asked
-// once.
+// Checks the checkpoints of an auto-align. Every adapter answers the same dev questions and regression suites, and its
+// divergence is measured on the same prose, once each.
 import { spread } from "../../base/spread.ts";
 import type { Divergence, GuardResults } from "../../contract/run-folder.ts";
 import { type AskedSuite, asking, askSuites, type BaseSaid, devAnswers, penaltyOf, suiteOf } from "../choose.ts";
@@ -14,7 +14,7 @@ import { sampledShares } from "./diagnose.ts";
 /** Result of a check, as it is kept. */
 export interface Checked {
   answers: DevAnswer[];
-  /** Share of drawn answers that are right, by item; null where no phase could use it. */
+  /** Share of drawn answers that are right, by item; null where no phase may reinforce. */
   sampled: number[] | null;
   /** Empty when the preset has no guards. */
   suites: AskedSuite[];
@@ -26,7 +26,7 @@ export interface Checker {
   check(adapter: string): Promise<Checked>;
 }
 
-/** `draws`: whether answers are also sampled, for phases that learn from their own answers. */
+/** Creates the checker. `draws`: whether answers are also sampled, which the planner needs if phases may reinforce. */
 export function createChecker(
   run: Run,
   { trainer }: OpenedBase,
@@ -34,7 +34,7 @@ export function createChecker(
 ): Checker {
   const limits = run.request.recipe.guards;
   const asked = asking(run, trainer);
-  /** The base's log-probs of the prose, asked with the first check. */
+  /** The base's log-probs of the prose, measured at the first check that needs them. */
   let said: Promise<ProseSaid> | null = null;
 
   async function driftOf(adapter: string): Promise<Divergence> {
@@ -74,7 +74,9 @@ export function checkpointOf(run: Run, id: string, parent: string, checked: Chec
   };
 }
 
-/** The suites in which a loss counts, by question; none when the preset has no guards. */
+/**
+ * For each suite in which a loss counts, whether each question was answered right. Empty when the preset has no guards.
+ */
 export function gatingSuites({ request: { recipe } }: Run, suites: readonly AskedSuite[]): GuardCheck[] {
   const { guards: limits } = recipe;
   if (limits === undefined) return [];

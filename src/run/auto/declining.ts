@@ -1,7 +1,7 @@
-// Declining, shown to a policy that never does. A reward may pay for saying that one does not know, and a policy that
-// draws no such answer has nothing to learn it from. So a group whose drawn answers all earn less than declining would
-// gets that answer in the place of its last one, as "Learning to Reason under Off-Policy Guidance" (Yan et al., 2025)
-// adds answers of another policy.
+// Shows the policy an answer that declines, where the policy draws none. A reward may pay for saying that one does not
+// know, but a policy that never draws such an answer cannot learn to give it. So where declining earns more than every
+// drawn answer of a group, it replaces the group's last answer. "Learning to Reason under Off-Policy Guidance" (Yan et
+// al., 2025) adds answers of another policy in the same way.
 import { formatTrainingRow } from "../../engine/format/chat-format.ts";
 import type { Trainer } from "../../engine/train/trainer.ts";
 import { ownOrEnglish } from "../../study/languages.ts";
@@ -31,20 +31,23 @@ interface Asking {
   signal: AbortSignal;
 }
 
-/** In [0, 1], before normalisation; 0 where it is unknown. */
+/** Rewards of the answers in [0, 1], before normalisation. An unknown reward counts as 0. */
 async function earnedBy(answers: readonly Sampled[], { plan, means, signal }: Asking): Promise<number[]> {
   const { rewards } = await rewardsOf({ ...plan.reward, normalize: "none" }, answers, { means, signal });
   return rewards.map((reward) => reward ?? 0);
 }
 
 /**
- * Whether groups may be shown it. Only built-in verifiers are asked, because a judge or a program would be asked once
- * more for every group. With tools, looking an answer up is better than declining.
+ * Whether declining may be shown to groups. It may not if a model or a program judges part of the reward, because that
+ * would have to judge one more answer per group. It may not with tools either, because looking an answer up is better
+ * than declining.
  */
 const mayBeShown = ({ reward, environment }: Plan): boolean =>
   environment.tools.length === 0 && reward.parts.every(({ scorer }) => scorer.kind === "builtin");
 
-/** Whether groups may be shown it, and the reward pays for declining a question that the material answers. */
+/**
+ * Whether declining may be shown to groups, and the reward pays for it even where the material answers the question.
+ */
 export async function paysForDeclining(asking: Asking): Promise<boolean> {
   if (!mayBeShown(asking.plan)) return false;
   const item = plainItem({ prompt: "?", reference: "1" });
@@ -53,8 +56,8 @@ export async function paysForDeclining(asking: Asking): Promise<boolean> {
 }
 
 /**
- * The drawn answers `said` to `asked`, group after group, and among them the shown ones; `shown`: the number of groups
- * that got one.
+ * Returns the answers `said` that were drawn for `asked`, group after group, with declining in place of a group's last
+ * answer where that earns more. `shown` is the number of such groups.
  */
 export async function withDeclining(
   { tokenizer }: Pick<Run, "tokenizer">,

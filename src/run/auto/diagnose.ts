@@ -1,5 +1,5 @@
-// Diagnoses why the base is wrong on dev, before anything is trained, from its greedy answers and eight draws without
-// the passage, and its greedy answer and three draws with it.
+// Diagnoses, before anything is trained, why the base is wrong on dev. Each question gets a greedy answer and eight
+// draws without its passage, and a greedy answer and three draws with it.
 import { containsWords, normalised } from "../../base/text.ts";
 import { formatChat } from "../../engine/format/chat-format.ts";
 import { type BaseSaid, devAnswers } from "../choose.ts";
@@ -13,11 +13,11 @@ import { declining } from "./declining.ts";
 import { passagesFor } from "./passages.ts";
 
 /**
- * Draws of a dev item at temperature 1: enough to tell an item that is never right from one that is right in a third of
- * draws (4 % of those are never right in eight).
+ * Number of draws of a dev item at temperature 1. Eight are enough to tell an item that is never right from one that is
+ * right in a third of draws, because only 4 % of the latter are wrong in all eight.
  */
 export const draws = 8;
-/** Draws with the passage, besides the greedy answer. */
+/** Number of draws with the passage, besides the greedy answer. */
 const readings = 3;
 
 export async function diagnose(
@@ -68,8 +68,7 @@ function scoreOfDeclining({ parts, points }: Run, item: DevPrompt["item"]): numb
 }
 
 /**
- * Whether independent answers agree with each other and are all wrong, and the reference occurs nowhere in the
- * documents.
+ * Whether the independent answers `said` all agree and are wrong, and the reference occurs nowhere in the documents.
  */
 function isDisputed({ points }: Run, said: readonly DevAnswer[], isInDocuments: boolean): boolean {
   const answers = new Set(said.map(({ answer }) => normalised(answer)));

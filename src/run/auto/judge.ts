@@ -1,5 +1,5 @@
-// A judge of drawn answers says for each criterion whether it holds. Its error rates are measured, on answers known to
-// be right or wrong, before any reward depends on it. The base judges without an adapter, by likelihood.
+// A judge says, for each criterion, whether a drawn answer meets it. Before any reward depends on a judge, its error
+// rates are measured on answers known to be right or wrong. The base judges without an adapter, by likelihood.
 import { join } from "node:path";
 import { sha256 } from "../../base/files.ts";
 import type { Trainer } from "../../engine/train/trainer.ts";
@@ -15,8 +15,8 @@ import { opening } from "../training.ts";
 import { hoursSince } from "./check.ts";
 
 /**
- * Answers yes where that is likelier than no, per character as in every choice. `trainer` must be open when it is
- * asked.
+ * Returns a judge that says yes where yes is likelier than no, per character as in every choice. The trainer must have
+ * the base open when the judge is used.
  */
 export function baseJudge(run: Run, trainer: () => Trainer): Judge {
   const { ask, yes, no } = ownOrEnglish(null, "judge");
@@ -31,7 +31,7 @@ export function baseJudge(run: Run, trainer: () => Trainer): Judge {
     );
 }
 
-/** Runs `work` with the base as judge, opened in a trainer of its own. */
+/** Runs `work` with the base as judge. The base is open in a separate trainer until `work` ends. */
 export async function withBaseJudge<T>(run: Run, work: (judge: Judge) => Promise<T>): Promise<T> {
   const trainer = run.parts.startTrainer();
   try {
@@ -43,21 +43,21 @@ export async function withBaseJudge<T>(run: Run, work: (judge: Judge) => Promise
 }
 
 /**
- * A question that a judge is tried on: the right answer meets all the criteria, the answer to another question does
+ * A question that a judge is tried on. `right` meets all the criteria; `wrong`, the answer to another question, does
  * not.
  */
 export interface Trial {
   prompt: string;
   criteria: readonly string[];
   right: string;
-  /** null where every other question has the same answer. */
+  /** null where every other question belongs to the same cluster or has the same answer. */
   wrong: string | null;
 }
 
 interface Answered {
   prompt: string;
   response: string;
-  /** Questions that ask for the same thing share it. */
+  /** Questions that ask for the same thing share a cluster. */
   cluster: string;
 }
 
@@ -75,16 +75,16 @@ export function trialsOf(items: readonly Answered[], criteriaOf: (at: number) =>
 
 export interface JudgeRecord extends JudgeError {
   /**
-   * Number of answers whose verdicts could be read: right ones, and wrong ones, which are right answers to other
-   * questions.
+   * Number of right and of wrong answers whose verdicts could be read. A wrong answer is the right answer to another
+   * question.
    */
   right: number;
   wrong: number;
 }
 
 /**
- * Measures a judge once and keeps the result, with the device hours that it took. `withJudge` has the judge ready while
- * it is asked.
+ * Measures a judge once and keeps the result, with the device hours that it took. `withJudge` calls `work` with the
+ * judge ready for use.
  */
 export function measuredJudge(
   run: Run,
@@ -103,7 +103,7 @@ export function measuredJudge(
   return stage(join(run.folder, "plan", "judge"), identity, measure, json());
 }
 
-/** Sensitivity and specificity; 0 where there is nothing to measure them on. */
+/** Measures a judge's sensitivity and specificity. A rate is 0 where there was no answer to measure it on. */
 export async function measured(judge: Judge, trials: readonly Trial[], signal: AbortSignal): Promise<JudgeRecord> {
   const asked = trials.flatMap(({ prompt, criteria, right, wrong }) => [
     { prompt, criteria, answer: right, isRight: true },

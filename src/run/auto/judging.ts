@@ -1,5 +1,5 @@
-// Means by which a reward judges drawn answers, besides verifiers: rubrics of the project, a judge whose errors are
-// measured first, and a preference model.
+// The means, besides verifiers, by which a reward judges drawn answers: rubrics of the project, a judge whose errors
+// are measured first, and a preference model.
 
 import { invalid } from "../../base/errors.ts";
 import type { Trainer } from "../../engine/train/trainer.ts";
@@ -13,7 +13,7 @@ import { baseJudge, type JudgeRecord, measuredJudge, type Trial, trialsOf, withB
 import { type AskedModels, openRewardModels } from "./reward-models.ts";
 
 export interface Judging {
-  /** The run without the document that is the rubric, so that nothing is learned from it. */
+  /** The run without the document that holds the rubric, so that nothing is learned from that document. */
   run: Run;
   means: Means;
   /** Device hours that measuring the judge took. */
@@ -21,7 +21,10 @@ export interface Judging {
   close(): Promise<void>;
 }
 
-/** `trainer` must have the base open when answers are judged. Throws a validation failure that names the field. */
+/**
+ * Opens the means that the reward needs. `trainer` must have the base open when answers are judged. Throws a validation
+ * failure that names the field.
+ */
 export async function openJudging(ordered: Run, block: RewardBlock | null, trainer: () => Trainer): Promise<Judging> {
   const { means } = ordered.parts;
   if (block === null) return { run: ordered, means, hours: 0, close: async () => {} };
@@ -48,7 +51,10 @@ export async function openJudging(ordered: Run, block: RewardBlock | null, train
 
 type Rubrics = Partial<Pick<Means, "rubrics" | "itemRubrics">>;
 
-/** The rubric that the block names, or the rubrics that the data set has for its prompts. */
+/**
+ * Finds the rubric that the block names and removes its document from the run. If no rubric is named, returns the
+ * rubrics that the data set has for its prompts. Throws a validation failure.
+ */
 function withRubric(run: Run, { rubric_ref: ref }: RewardBlock): { run: Run; rubrics: Rubrics } {
   const { documents, dataSet = [] } = run.snapshot;
   if (ref != null) {
@@ -91,7 +97,10 @@ function trialsFor(
   return trialsOf(items, () => criteria);
 }
 
-/** The judge that the reward names (or the base), with its measured error rates, which are written to the log. */
+/**
+ * Returns the judge that the reward names (otherwise the base) with its measured error rates, and the hours. Unless the
+ * run is resumed, the rates are written to the log.
+ */
 async function judgedBy(
   run: Run,
   { judge: named }: RewardModels,

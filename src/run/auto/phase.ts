@@ -1,6 +1,6 @@
-// Carries out one phase of an auto-align: from the adapter of one checkpoint to that of the next. Its result is a
-// stage, so that a run killed after the phase does not train it again, and one killed during it continues from its last
-// save.
+// Carries out one phase of an auto-align, which turns the adapter of one checkpoint into that of a new one. The result
+// is kept as a stage, so that a run killed after the phase does not train it again. A run killed during the phase
+// continues from the phase's last save.
 import { readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { writeJsonDurably } from "../../base/files.ts";
@@ -20,14 +20,14 @@ import { closeReference, openAverage, openReference, type Reference } from "./re
 import { type ReinforcePlan, reinforce } from "./reinforce.ts";
 import { editedName, type Represented, represent } from "./represent/represent.ts";
 
-/** A checkpoint: `base`, or what a phase made. */
+/** The adapter of a checkpoint: none for `base`, otherwise the one that a phase made. */
 export interface Adapter {
   id: string;
   /** GGUF file; null for the base. */
   path: string | null;
   /** The adapter is scaled by alpha / rank. An edit makes the rank larger than the recipe's. */
   shape: AdapterShape;
-  /** Rows of the documents that it and its parents were trained on. */
+  /** Rows in the supervised phases of this checkpoint and its parents, counted as steps times the batch size. */
   rowsSeen: number;
 }
 
@@ -45,13 +45,13 @@ export interface PhaseOrder {
   run: Run;
   base: OpenedBase;
   prepared: Prepared;
-  /** Hours that this process spent before its first new work, if this phase is that work. */
+  /** Returns the hours that this process spent before its first new work if this phase is that work, otherwise 0. */
   startUp: () => number;
   /** Which phase of the auto-align this is, from 1. */
   number: number;
   plan: PhasePlan;
   from: Adapter;
-  /** Steps of all phases before it; events continue the count from there. */
+  /** Number of steps of all earlier phases. Step numbers in events continue from there. */
   stepsBefore: number;
   /** Identity of the request and of everything else that the phase depends on. */
   identity: string;
@@ -60,9 +60,9 @@ export interface PhaseOrder {
   /** null where no phase may reinforce. */
   reinforcePlan: ReinforcePlan | null;
   means: Means;
-  /** Adapter of a checkpoint. Throws a validation failure when there is none. */
+  /** Returns the adapter of a checkpoint. Throws a validation failure when there is no such checkpoint. */
   adapterOf: (checkpoint: string) => Adapter;
-  /** Score of every dev item at the checkpoint that it starts from. */
+  /** Score of every dev item at the checkpoint that the phase starts from. */
   before: readonly number[];
 }
 
@@ -79,7 +79,7 @@ const recordFile = "phase.json";
 export const isCarriedOut = async (run: Run, number: number, identity: string): Promise<boolean> =>
   (await keptAt(placeOfPhase(run, number), identity)) !== null;
 
-/** Runs the phase, or reads the result that an earlier process left. `begin` is called before anything is trained. */
+/** Runs the phase, or reads the result that an earlier process left. `begin` is called only if the phase is run. */
 export async function carryOut(order: PhaseOrder, begin: () => Promise<void>): Promise<PhaseMade> {
   const { run, base, number } = order;
   const checkpoints = checkpointsOfPhase(run, number);
@@ -128,11 +128,11 @@ async function train(order: PhaseOrder, checkpoints: string): Promise<Trained> {
     step: stepsBefore,
   });
   const opened = clock.monotonicMs();
-  // The loop's state includes the seconds of steps that an earlier process made.
+  // Seconds of the steps that an earlier process made; the loop's state includes them.
   const before = training.state.trainSeconds;
   const hours = (): number => (before + (clock.monotonicMs() - opened) / 1000) / 3600;
   const { state } = training;
-  // At least one step: a phase without any would cost its check and tell the planner nothing.
+  // At least one step is made, because a phase without any would cost its check and tell the planner nothing.
   const isOver = (): boolean => state.step > stepsBefore && hours() > plan.hours;
   const { inTrainer, shape, outcome } = await arms[plan.arm](order, training, isOver);
   const steps = plan.arm === "scale" ? 0 : state.step - stepsBefore;
@@ -155,10 +155,10 @@ async function train(order: PhaseOrder, checkpoints: string): Promise<Trained> {
   return { made, training, inTrainer };
 }
 
-/** Result of an arm: its name in the trainer, its shape, and the outcome where the steps alone do not tell it. */
+/** Result of an arm: the name of its adapter in the trainer, the adapter's shape and, for edits, the outcome. */
 type Worked = Omit<Represented, "outcome"> & Partial<Represented>;
 
-/** Works until its steps are done or `isOver` returns true. */
+/** Carries out an arm, at most until its steps are done or `isOver` returns true. */
 type Work = (order: PhaseOrder, training: Training, isOver: () => boolean) => Promise<Worked>;
 
 const trained = ({ shape }: Training): Worked => ({ inTrainer: adapterName, shape });
@@ -217,10 +217,10 @@ async function supervised(
 }
 
 /**
- * Share of the peak rate for an adapter that was trained before, and the share of the steps that it warms up for. With
- * fresh moments Adam's first steps have full size in every coordinate. On sums of which an adapter had 90 % right, 42
- * steps at the whole rate with a warm-up of 3 left 70 %, with one of half the steps 73 %; at a third of the rate they
- * left 83 and 92 %.
+ * For an adapter that was trained before: the share of the peak rate, and the share of the steps over which the rate
+ * warms up. With fresh moments, Adam's first steps have full size in every coordinate. Measured on sums, of which an
+ * adapter had 90 % right: after 42 steps at the full rate, 70 % were still right with a warm-up of 3 steps, and 73 %
+ * with a warm-up over half of the steps. At a third of the rate, 83 % and 92 % were.
  */
 const rateAgain = 1 / 3;
 const warmedAgain = 0.5;
@@ -228,13 +228,15 @@ const warmedAgain = 0.5;
 const warmUpAgain = (steps: number, optimizer: Recipe["optimizer"]): number =>
   Math.max(warmUpSteps(steps, optimizer), Math.ceil(warmedAgain * steps));
 
-/** Rows whose answer a regression lost are at most this share of a phase; the others preserve what is known. */
+/**
+ * Maximum share of a phase's rows that contain an answer lost in a regression. The other rows preserve what is known.
+ */
 const focusShare = 0.5;
 
 /**
- * The rows of a phase: taken rung by rung, in a seeded order, from where its parents left off, starting over after the
- * last, and then shuffled by the phase's seed. A phase that follows a regression also takes rows that contain the lost
- * answers.
+ * Returns `count` rows for a phase, shuffled by the phase's seed. They are taken rung by rung, each rung in a seeded
+ * order, beginning at position `from` and starting over after the last row. If a regression lost answers, up to half of
+ * the rows are instead rows that contain one of `lostGolds`.
  */
 export function rowsOf(
   rows: readonly TrainingRow[],

@@ -20,8 +20,9 @@ export interface Prompt {
 }
 
 /**
- * Prompts of the data set, where there is one, otherwise questions of the study, with their answers. Dev and sealed
- * questions are not among them, because rows that meet one were dropped.
+ * Returns the prompts of the data set if there is one, otherwise the questions of the study, each once and with its
+ * answer. Prompts longer than `maxPromptTokens` are left out. Dev and sealed questions are not among them, because rows
+ * that overlap one were dropped.
  */
 export function promptsOf(
   run: Run,
@@ -47,7 +48,7 @@ export function promptsOf(
   return [...prompts.values()];
 }
 
-/** Each prompt `size` times: once for each answer. */
+/** Repeats each prompt `size` times, once for each answer. */
 export const groupsOf = (prompts: readonly Prompt[], size: number): Prompt[] =>
   prompts.flatMap((prompt) => new Array<Prompt>(size).fill(prompt));
 
@@ -57,7 +58,7 @@ export function promptAt(prompts: readonly Prompt[], seed: number, at: number): 
   return prompts[permutation(seed, round, prompts.length)[at % prompts.length]!]!;
 }
 
-/** An answer to each prompt, by the current adapter. */
+/** Draws an answer to each prompt from the current adapter. */
 export const drawn = (
   { tokenizer }: Run,
   trainer: Trainer,

@@ -1,12 +1,13 @@
-// Reads the `reference_policy` block of a configuration: the reference to which a KL penalty holds the policy.
+// The reference to which a KL penalty holds the policy. Reads the `reference_policy` block of a configuration, and
+// opens and updates the reference in the trainer.
 import { invalid } from "../../base/errors.ts";
 import type { AdapterShape, Trainer } from "../../engine/train/trainer.ts";
 import { adapterName, type Training } from "../training.ts";
 
 export interface ReferencePlan {
   /**
-   * base: no adapter. initial: the policy as the phase began. checkpoint: that checkpoint's adapter. emaDecay: a moving
-   * average of the policy. null: no reference.
+   * base: no adapter. initial: the policy as it was when the phase began. checkpoint: that checkpoint's adapter.
+   * emaDecay: a moving average of the policy. null: no reference.
    */
   source: "base" | "initial" | { checkpoint: string } | { emaDecay: number } | null;
   /**
@@ -18,7 +19,10 @@ export interface ReferencePlan {
 
 const refused = (field: string, message: string) => invalid(["config", "reference_policy", field], message);
 
-/** Values of the block are not null. A given `ema_decay` makes the moving average the default source. */
+/**
+ * Reads the block, whose values are not null. If `ema_decay` is given, the moving average is the default source. Throws
+ * a validation failure that names the field.
+ */
 export function resolveReference(block: Record<string, unknown>, klCoef: number): ReferencePlan {
   const { enabled = klCoef > 0, kl_target: target = null, ema_decay: decay } = block;
   const { source = decay === undefined ? "base" : "ema" } = block;
@@ -37,8 +41,8 @@ export function resolveReference(block: Record<string, unknown>, klCoef: number)
 }
 
 /**
- * Averages over about a hundred steps, more than a usual phase has, so that the reference trails the policy through all
- * of it.
+ * Averages over about a hundred steps. That is more than a usual phase has, so the reference trails the policy
+ * throughout the phase.
  */
 const usualDecay = 0.99;
 
@@ -54,15 +58,15 @@ function sourceOf(source: unknown, decay: unknown = usualDecay): NonNullable<Ref
 }
 
 export interface Reference {
-  /** Name of its adapter in the trainer; null is the base. */
+  /** Name of the reference's adapter in the trainer; null for the base. */
   adapter: string | null;
-  /** Share of itself that a moving average keeps at every step; null for a fixed reference. */
+  /** Share of its own value that a moving average keeps at every step; null for a fixed reference. */
   decay: number | null;
 }
 
 const referenceName = "reference";
 
-/** Opens a fixed reference: `path` is its adapter as GGUF, of that shape; null is the base. */
+/** Opens a fixed reference. `path`: its adapter as a GGUF file of the given shape; null for the base. */
 export async function openReference(
   trainer: Trainer,
   { path, shape }: { path: string | null; shape: AdapterShape },
@@ -74,8 +78,8 @@ export async function openReference(
 }
 
 /**
- * Opens a moving average of the policy: from the checkpoint that the phase resumes from, otherwise from the adapter
- * that the phase began with.
+ * Opens a moving average of the policy. It starts from the average in the checkpoint that the phase resumes from, or
+ * else from the adapter that the phase began with.
  */
 export async function openAverage(
   training: Training,
@@ -83,7 +87,7 @@ export async function openAverage(
   decay: number,
 ): Promise<Reference> {
   const { trainer, checkpoints, shape, state } = training;
-  // Created with the policy's seed: without a path both start with the same A, and B = 0.
+  // It is created with the policy's seed, so that without a path both start with the same A and with B = 0.
   await trainer.createAdapter(referenceName, shape);
   const found = await checkpoints.at(state.step);
   const from = found === null ? path : found.averageFolder;
@@ -92,7 +96,7 @@ export async function openAverage(
   return { adapter: referenceName, decay };
 }
 
-/** Updates a moving average after a step of the policy. */
+/** Updates a moving average after a step of the policy. Does nothing for a fixed reference. */
 export async function followPolicy(trainer: Trainer, { adapter, decay }: Reference): Promise<void> {
   if (adapter !== null && decay !== null) await trainer.averageAdapter(adapter, adapterName, decay);
 }
@@ -102,12 +106,15 @@ export async function closeReference(training: Training, { adapter }: Reference)
   if (adapter !== null) await training.trainer.dropAdapter(adapter);
 }
 
-/** Number of sequences over which the coefficient of an adaptive KL penalty follows its target. */
+/**
+ * Horizon of an adaptive KL penalty, in sequences: the larger it is, the more slowly the coefficient follows the
+ * target.
+ */
 const horizon = 10_000;
 
 /**
- * Ziegler et al., 2019: the coefficient rises while the policy is further from its reference than the target, and falls
- * while it is closer.
+ * Adapts the coefficient of the KL penalty (Ziegler et al., 2019). It rises while the policy is further from its
+ * reference than the target, and falls while the policy is closer. `kl`: measured KL in nats per token.
  */
 export function followTarget(
   { klTarget }: ReferencePlan,

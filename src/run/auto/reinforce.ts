@@ -1,6 +1,6 @@
-// A reinforce phase. Answers are drawn from the adapter itself, one group per prompt; each answer gets a reward; and a
-// step makes answers likelier that were paid more than their group. Everything a step does follows from its number, the
-// weights and the loop's state.
+// A reinforce phase. Answers are drawn from the adapter itself, one group per prompt, and each answer gets a reward. A
+// step then makes those answers likelier that earned more than their group. What a step does depends only on its
+// number, the weights and the loop's state.
 import { invalid } from "../../base/errors.ts";
 import type { AutoAlignRequest } from "../../contract/auto-align.ts";
 import type { Rows, WeightedRows } from "../../engine/train/trainer.ts";
@@ -38,21 +38,27 @@ export interface ReinforcePlan {
   reference: ReferencePlan;
   sampling: SamplingPlan;
   environment: EnvironmentPlan;
-  /** Optimizer steps that the answers of one draw are split over. */
+  /** Number of optimizer steps over which the answers of one draw are split. */
   innerSteps: number;
   skipsEqualGroups: boolean;
-  /** Warnings about settings that are followed but look like a mistake. */
+  /** Warnings about settings that look like a mistake. */
   warnings: string[];
   /** Settings that change nothing. */
   ignored: PlanLimits["ignored"];
 }
 
-/** Share of the learning rate of supervised phases: published runs reinforce at a tenth (losses-and-config, §13). */
+/**
+ * Share of the learning rate of supervised phases. Published runs use a tenth for reinforcement (losses-and-config,
+ * §13).
+ */
 const rateShare = 0.1;
 
 type Config = NonNullable<AutoAlignRequest["config"]>;
 
-/** Throws a validation failure that names the field. */
+/**
+ * Reads the blocks of a configuration that reinforce phases use. `context`: maximum number of tokens of a row in the
+ * recipe. Throws a validation failure that names the field.
+ */
 export function resolveReinforce(config: Config | null, means: Means, context: number): ReinforcePlan {
   const { type, ...loss } = (config?.loss ?? {}) as Record<string, unknown>;
   const reward = (config?.reward ?? usualReward) as RewardBlock;
@@ -81,9 +87,7 @@ export function resolveReinforce(config: Config | null, means: Means, context: n
 const defined = (block: Record<string, unknown>): Record<string, unknown> =>
   Object.fromEntries(Object.entries(block).filter(([, value]) => value != null));
 
-/**
- * Draws in a row that pay all answers of every group alike, after which the phase ends: there is nothing to learn from.
- */
+/** After this many draws in a row that leave no answer to learn from, the phase ends. */
 const mostWithoutSignal = 5;
 
 export interface ReinforceOrder {
@@ -99,7 +103,10 @@ export interface ReinforceOrder {
   isOver: () => boolean;
 }
 
-/** Trains until `steps` optimizer steps are done, `isOver` returns true, or draws give no learning signal any more. */
+/**
+ * Trains until `steps` optimizer steps are done, `isOver` returns true, or draws no longer give a learning signal.
+ * Throws a validation failure when no prompt is short enough.
+ */
 export async function reinforce(order: ReinforceOrder): Promise<void> {
   const { run, training, plan, steps, stepsBefore, isOver } = order;
   const { state } = training;
@@ -134,7 +141,7 @@ interface Answer {
   advantage: Float64Array;
 }
 
-/** One draw of groups, and the optimizer steps over it. */
+/** Draws one set of groups, and makes the optimizer steps on their answers. */
 async function draw(order: ReinforceOrder, prompts: readonly Prompt[], environment: Environment): Promise<void> {
   const { run, training, plan, means, stepsBefore, steps } = order;
   const { trainer, state } = training;
@@ -183,8 +190,8 @@ async function draw(order: ReinforceOrder, prompts: readonly Prompt[], environme
 }
 
 /**
- * The answers that a step learns from. Left out are those with unknown rewards and, if `skipsEqualGroups`, groups that
- * were paid alike.
+ * Returns the answers to learn from, with their advantages. Leaves out answers with an unknown reward or without tokens
+ * and, if `skipsEqualGroups`, groups in which every advantage is 0.
  */
 function answersOf(plan: ReinforcePlan, asked: readonly Prompt[], said: readonly Episode[], paid: Paid): Answer[] {
   const { groupSize } = plan.sampling;
@@ -209,7 +216,7 @@ function split<T>(all: readonly T[], parts: number): T[][] {
   return Array.from({ length: Math.ceil(all.length / size) }, (_, at) => all.slice(at * size, (at + 1) * size));
 }
 
-/** Prompts followed by their answers, in the form the trainer takes. */
+/** Prompts followed by their answers, in the form that the trainer takes. */
 const rowsOf = (answers: readonly Answer[]): Rows =>
   packed(answers.map(({ prompt, said }) => [...prompt.tokens, ...said.tokens]));
 
@@ -219,15 +226,15 @@ interface Stepped {
   gradNorm: number;
   tokens: number;
   /**
-   * Divergence of the pass from the sampler in nats per token: rounding, and in later steps of a draw also what was
-   * learned.
+   * Divergence of the training pass from the sampler in nats per token. It comes from rounding and, in later steps of a
+   * draw, also from what was learned.
    */
   samplerKl: number;
 }
 
 /**
- * Σ of the k3 estimate of KL(sampler‖pass) over the answers' tokens: never below 0, and with little variance where both
- * are close.
+ * Returns the sum, over the policy's own tokens, of the k3 estimate of KL(sampler‖pass). The estimate is never below 0,
+ * and its variance is small where the two are close.
  */
 function apartFrom(call: readonly Answer[], logprobs: Float32Array): number {
   let sum = 0;
@@ -243,7 +250,9 @@ function apartFrom(call: readonly Answer[], logprobs: Float32Array): number {
   return sum;
 }
 
-/** `hasMoved`: whether the weights have changed since they drew the answers. */
+/**
+ * Makes one optimizer step on these answers. `hasMoved`: whether the weights have changed since the answers were drawn.
+ */
 async function step(order: ReinforceOrder, answers: readonly Answer[], hasMoved: boolean): Promise<Stepped> {
   const { run, training, plan, reference, stepsBefore, steps, rateFactor } = order;
   const { trainer, hello, state, peakRate } = training;
@@ -285,7 +294,10 @@ async function step(order: ReinforceOrder, answers: readonly Answer[], hasMoved:
 /** Positions of the policy's own tokens, counted from the end of the prompt. */
 const placesOf = ({ isOwn }: Episode): number[] => isOwn.flatMap((own, place) => (own ? [place] : []));
 
-/** The loss covers only the policy's own tokens: what a tool returned is not learned. */
+/**
+ * Mask and advantages of an answer, per token of its row. The mask covers only the policy's own tokens, because what a
+ * tool returned is not to be learned.
+ */
 export function masked({ prompt, said, advantage }: Answer): Pick<Trajectory, "mask" | "advantages"> {
   const length = prompt.tokens.length + said.tokens.length;
   const [mask, advantages] = [new Float64Array(length), new Float64Array(length)];
@@ -296,7 +308,10 @@ export function masked({ prompt, said, advantage }: Answer): Pick<Trajectory, "m
   return { mask, advantages };
 }
 
-/** `now`: log-probs under the current weights; null: those from the draw are current. */
+/**
+ * The trajectory of answer `at` of a call. `now`: log-probs under the current weights; null if those from the draw are
+ * still current. `theirs`: log-probs under the reference.
+ */
 function trajectoryOf(
   call: readonly Answer[],
   at: number,

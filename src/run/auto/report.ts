@@ -1,5 +1,5 @@
-// The auto-align's part of report.json: how the score went with the hours, what each phase was expected to bring and
-// what it brought, what became of the wrong answers by class, and why the run ended.
+// The auto-align's part of report.json: the dev score by hours, the forecast and the measured gain of each phase, what
+// became of each class of wrong answers, and why the run ended.
 import { scoreOf } from "../../base/statistics/intervals.ts";
 import type { RunResult } from "../../contract/run-folder.ts";
 import { type DeficitClass, deficitClasses, deficitOf, isRight } from "../plan/deficits.ts";
@@ -11,7 +11,10 @@ import type { Metric } from "../rewards/metric.ts";
 
 export type AutoAlignReport = ReturnType<typeof autoAlignReport>;
 
-/** `hours`: spent by the time each checkpoint was checked, the base first. `why`: reason for the last decision. */
+/**
+ * Returns that part of the report. `hours`: hours spent by the time each checkpoint was checked, the base first. `why`:
+ * reason for the last decision.
+ */
 export function autoAlignReport(
   state: PlanState,
   told: NonNullable<RunResult["auto_align"]>,
@@ -22,7 +25,7 @@ export function autoAlignReport(
   const byId = new Map(state.checkpoints.map((checkpoint) => [checkpoint.id, checkpoint]));
   return {
     target_score: state.limits.target_score,
-    /** Metric of the target, of dev's scores and of looks. */
+    /** Metric of the target, the dev scores and the looks. */
     metric,
     status: told.status,
     confirmed: told.confirmed,
@@ -46,7 +49,10 @@ export function autoAlignReport(
         }),
       };
     }),
-    /** Dev items by the reason why the base had them wrong, and how many of them are right at the chosen checkpoint. */
+    /**
+     * Number of dev items by the reason why the base had them wrong (`right` if it had them right), and how many of
+     * each are right at the chosen checkpoint.
+     */
     flow: flowOf(state, byId.get(told.checkpoint)!.dev),
   };
 }

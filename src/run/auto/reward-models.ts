@@ -1,5 +1,5 @@
-// The models other than the base that a reward names. A run holds none of them: it asks the appliance and keeps the
-// answers in its folder, so that a run that was killed asks nothing twice and pays the same.
+// The models other than the base that a reward names. The run loads none of them: it asks the appliance and keeps the
+// answers in its folder. So a run that was killed asks no question twice and gives the same rewards again.
 import type { ModelQuestion } from "../../contract/run-lines.ts";
 import { filled, ownOrEnglish } from "../../study/languages.ts";
 import type { Run } from "../context.ts";
@@ -23,7 +23,7 @@ export async function openRewardModels({
   const memory = await openMemory(folder, fileName);
   /** Questions whose answers are pending, so that equal answers of a group are asked about once. */
   const underWay = new Map<string, Promise<string>>();
-  /** Writes to the file are chained, one answer after the other. */
+  /** Writes to the file are chained, so that only one is in progress at a time. */
   let written: Promise<void> = Promise.resolve();
 
   async function answerTo(key: string, question: ModelQuestion): Promise<string> {
@@ -71,7 +71,7 @@ export async function openRewardModels({
   };
 }
 
-/** Verdict by the judge's first word; null where that is neither yes nor no. */
+/** Verdict by the first word of the judge's reply; null where that word is neither yes nor no. */
 function verdictOf(said: unknown, yes: string, no: string): boolean | null {
   const first = typeof said === "string" ? /\p{L}+/u.exec(said)?.[0].toLowerCase() : undefined;
   if (first === yes.toLowerCase()) return true;

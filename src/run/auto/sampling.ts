@@ -1,4 +1,4 @@
-// Reads the `sampling` block of a configuration: how answers are drawn, with every default filled in.
+// Reads the `sampling` block of a configuration, which says how answers are drawn, and fills in every default.
 import { invalid } from "../../base/errors.ts";
 
 export interface SamplingPlan {
@@ -19,10 +19,13 @@ export interface SamplingPlan {
 
 const refused = (field: string, message: string) => invalid(["config", "sampling", field], message);
 
-/** Default of `max_tokens`. Answers of a benchmark are short; a longer one is cut and rewarded as it stands. */
+/** Default of `max_tokens`. Answers of a benchmark are short; a longer answer is cut and rewarded as it stands. */
 const usualTokens = 48;
 
-/** Values of the block are not null. `context`: tokens that the base takes; `inner`: optimizer steps per draw. */
+/**
+ * Reads the block, whose values are not null. `context`: maximum number of tokens of a row in the recipe; `inner`:
+ * optimizer steps per draw. Throws a validation failure that names the field.
+ */
 export function resolveSampling(
   block: Record<string, unknown>,
   { context, inner }: { context: number; inner: number },

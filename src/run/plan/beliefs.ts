@@ -1,6 +1,6 @@
-// What an arm is believed to achieve: it closes a share of each class of deficits, with diminishing returns in its
-// steps. Its strength and speed on these documents are a posterior over a grid, from a prior, the owner's earlier
-// alignments and this run's phases.
+// What an arm is believed to achieve. An arm closes a share of each class of deficits, with diminishing returns in its
+// steps. Its strength and speed on these documents are a posterior over a grid, computed from a prior, the owner's
+// earlier alignments and this run's phases.
 import { type Headroom, type HeadroomClass, headroomClasses } from "./deficits.ts";
 import { pairedDifference } from "./evidence.ts";
 import type { Arm, PlanState } from "./state.ts";
@@ -8,13 +8,14 @@ import { accident, clustersOf, effortOf, effortOn, newRegressions, type Standing
 
 type Efficacy = Partial<Record<HeadroomClass, number>>;
 
-/** Share of what unlimited effort would close that one unit of effort closes: 1 − 1/e. */
+/** One unit of effort closes this share of what unlimited effort would close: 1 − 1/e. */
 const firstUnit = 1 - Math.exp(-1);
 
 /**
- * Share of a class that one unit of effort closes. Derived from published results, not measured here, which is why the
- * run's own phases soon outweigh it: facts by supervised rows .3 (EntiGraph, arXiv 2409.07431; Knowledge-Instruct,
- * arXiv 2504.05571), sampled answers by reinforcement .4, forgotten ones by on-policy distillation .5 and more.
+ * Share of a class that one unit of effort closes. The values come from published results and were not measured here,
+ * so the run's own phases soon outweigh them. Supervised rows close .3 of missing facts (EntiGraph, arXiv 2409.07431;
+ * Knowledge-Instruct, arXiv 2504.05571), reinforcement .4 of answers that are right in some samples, and on-policy
+ * distillation .5 or more of forgotten answers.
  */
 const usualEfficacy: Record<Arm, Efficacy> = {
   supervised: { knowledge: 0.3, elicitation: 0.2, format: 0.3, reading: 0.03, forgotten: 0.3 },
@@ -25,18 +26,21 @@ const usualEfficacy: Record<Arm, Efficacy> = {
 };
 
 /**
- * The same for supervised rows where a data set shows how such questions are answered. On sums a first phase of two
- * units closed 64 % of what was wrong and a second two thirds of the rest (test/e2e/RESULTS.md).
+ * The same for supervised rows where a data set shows how such questions are answered. On sums, a first phase of two
+ * units closed 64 % of what was wrong, and a second phase two thirds of the rest (test/e2e/RESULTS.md).
  */
 const byExamples: Efficacy = { knowledge: 0.5, elicitation: 0.5, format: 0.5, reading: 0.5, forgotten: 0.3 };
 
 const efficacyOf = ({ diagnosis }: Pick<PlanState, "diagnosis">, arm: Arm): Efficacy =>
   arm === "supervised" && diagnosis.has_examples ? byExamples : usualEfficacy[arm];
 
-/** Points that a unit of effort costs each suite, before this run's phases say otherwise. */
+/** Points that a unit of effort is assumed to cost each suite, before this run's phases are counted. */
 const usualHarm: Record<Arm, number> = { supervised: 1.2, reinforce: 0.5, represent: 0.4, distil: 0, scale: 0 };
 
-/** One hypothesis about an arm: its strength relative to `efficacy`, and how many times more effort a unit takes. */
+/**
+ * One hypothesis about an arm: its strength, a factor on the usual efficacy, and its slowness, a factor on the effort
+ * that a unit takes.
+ */
 interface Point {
   strength: number;
   slowness: number;
@@ -74,12 +78,12 @@ function beliefOf(state: PlanState, survey: Survey, arm: Arm): Belief {
   const ran = survey.standings.filter(({ phase }) => phase?.arm === arm && phase.steps_run > 0);
   const past = state.past.filter((phase) => phase.arm === arm && phase.headroom > 0);
   const seen = ran.map((standing) => observationOf(state, standing, arm));
-  // Logarithms are added up, because products of many small densities underflow.
+  // Weights are logarithms at first, because products of many small densities underflow.
   const points = strengths.flatMap((strength) =>
     slownesses.map((slowness) => ({ strength, slowness, weight: logPrior(strength, slowness) })),
   );
   for (const point of points) {
-    // Earlier alignments had other documents: four of their phases weigh as much as the prior.
+    // Earlier alignments had other documents, so four of their phases together weigh as much as the prior.
     for (const { headroom, gain } of past)
       point.weight += logDensity(gain / (headroom * mainEfficacy(state, arm)), point.strength, 2 * strengthSd);
     for (const one of seen) point.weight += logLikelihood(state, point, arm, one);
@@ -90,7 +94,7 @@ function beliefOf(state: PlanState, survey: Survey, arm: Arm): Belief {
   return { points, harm: harmOf(state, survey, arm, ran), risk: riskOf(ran) };
 }
 
-/** What a phase of the arm gained, and from which state. */
+/** What a phase of the arm gained, and the state in which it began. */
 interface Observation {
   headroom: Headroom;
   before: number;
@@ -130,14 +134,15 @@ const logPrior = (strength: number, slowness: number): number =>
   logDensity(strength, 1, strengthSd) + logDensity(Math.log(slowness), 0, slownessSd);
 
 /**
- * Points in the classes that the arm can close in part; the owner's later auto-aligns compare the arm's gain with them.
+ * Points missed in the classes that the arm can partly close. The owner's later auto-aligns compare the arm's gain with
+ * this number.
  */
 export const reachOf = (state: PlanState, arm: Arm, headroom: Headroom): number =>
   headroomClasses.reduce((sum, one) => sum + (efficacyOf(state, arm)[one] === undefined ? 0 : headroom[one]), 0);
 
 const mainEfficacy = (state: PlanState, arm: Arm): number => Math.max(...Object.values(efficacyOf(state, arm)), 0.01);
 
-/** The usual harm weighs as much as one observed unit of effort. */
+/** Points that a unit of effort costs each suite. The usual harm counts as much as one observed unit of effort. */
 function harmOf(state: PlanState, survey: Survey, arm: Arm, ran: readonly Standing[]): number[] {
   return survey.base.losses.map((_, at) => {
     let [points, units] = [usualHarm[arm], 1];
@@ -149,7 +154,10 @@ function harmOf(state: PlanState, survey: Survey, arm: Arm, ran: readonly Standi
   });
 }
 
-/** Prior of one regression in ten phases, with the weight of two observed phases. */
+/**
+ * Probability that a phase ends in a confirmed regression. The prior is one in ten, with the weight of two observed
+ * phases.
+ */
 const riskOf = (ran: readonly Standing[]): number =>
   (0.2 + ran.filter((standing) => newRegressions(standing).length > 0).length) / (2 + ran.length);
 
@@ -167,7 +175,8 @@ export function gainAt(
   let gain = 0;
   for (const one of headroomClasses) {
     const share = Math.min(0.95, ((efficacy[one] ?? 0) / firstUnit) * strength);
-    // The deficits left include what the arm cannot close; that part grows with what it has closed.
+    // The deficits left include a part that the arm cannot close. The more the arm has closed, the larger is that
+    // part's share.
     gain += headroom[one] * reach * ((share * left) / (1 - share * (1 - left)));
   }
   return gain;

@@ -1,4 +1,4 @@
-// The decision card: why this decision and no other, in figures and two sentences.
+// The decision card, which explains a decision in figures and two sentences.
 import { scoreOf, z95 } from "../../base/statistics/intervals.ts";
 import { reachOf } from "./beliefs.ts";
 import { chanceAbove, pairedDifference } from "./evidence.ts";
@@ -11,7 +11,7 @@ import { chanceOfTarget, clustersOf, meanOf, newRegressions, type Standing, type
 /** A decision with the sentences of its card. */
 export interface Choice {
   next: Next;
-  /** null where the sentences report what the card has no field for. */
+  /** null where the sentences report something that the card has no field for. */
   code: CardCode | null;
   because: string;
   wouldChange: string;
@@ -25,7 +25,7 @@ export function cardOf(situation: Situation, { next, code, because, wouldChange 
   const last = survey.standings.at(-1)!;
   return {
     step: state.history.length + state.looks.length,
-    // What a phase said of its own end stands only in the sentence.
+    // A phase's own account of how it ended is only in the sentence, so such a card has no code.
     ...(code !== null && last.phase?.outcome === undefined ? { code } : {}),
     because: told(situation, next) + because,
     would_change: wouldChange,
@@ -65,7 +65,8 @@ function resultOf({ state, survey }: Situation): PhaseResult | null {
 }
 
 /**
- * The outcome of the last phase and, where a regression was confirmed, what was lost, by which phase, and what follows.
+ * Describes the outcome of the last phase and any regression that its check confirmed: what was lowered, by which arm,
+ * and what follows.
  */
 function told({ survey }: Situation, next: Next): string {
   const last = survey.standings.at(-1)!;
@@ -89,7 +90,7 @@ function regressionsOf(survey: Survey, last: Standing, next: Next): string {
 
 const bidOf = ({ arm, steps, gain, sd, hours, risk, bid }: Bid): Bid => ({ arm, steps, gain, sd, hours, risk, bid });
 
-/** The sentences for a phase. */
+/** The sentences that explain why a phase was chosen. */
 export function becauseOf(situation: Situation, offer: Offer, { repairs, arm }: PhasePlan): Omit<Choice, "next"> {
   const { offers, state } = situation;
   const promise = `${arm} is expected to add ${offer.gain.toFixed(1)} points in ${offer.hours.toFixed(2)} hours`;

@@ -1,17 +1,20 @@
-// Why dev items are wrong, and how many points each reason is worth; the arms bid on those points.
+// Why dev items are wrong, and how many points each reason is worth. The gain that an arm can expect depends on these
+// points.
 import type { CheckedCheckpoint, Diagnosis, ProbedItem } from "./state.ts";
 
 /**
- *   disputed     independent answers agree against the reference: a person should look, no training helps
+ * The classes of wrong items; the first that applies counts.
+ *
+ *   disputed     independent answers agree with each other but not with the reference; a person should look, as no training helps
  *   format       the content is right, the form is not
  *   forgotten    the base had it right
  *   elicitation  some of eight samples are right
- *   knowledge    none is, and the passage makes it right, or examples show how such questions are answered
+ *   knowledge    no sample is right, but the answer with the passage is, or a data set shows how such questions are answered
  *   reading      wrong even with the passage
  */
 export const deficitClasses = ["disputed", "format", "forgotten", "elicitation", "knowledge", "reading"] as const;
 export type DeficitClass = (typeof deficitClasses)[number];
-/** `abstention`: the part of an item's points that it would get for declining. */
+/** The classes, and `abstention`: the part of an item's missing points that declining would gain. */
 export const headroomClasses = [...deficitClasses, "abstention"] as const;
 export type HeadroomClass = (typeof headroomClasses)[number];
 export type Headroom = Record<HeadroomClass, number>;
@@ -33,7 +36,9 @@ export function headroomOf(diagnosis: Diagnosis, { dev, sampled }: CheckedCheckp
 /** What an item of this score would gain by declining, in [0, 1]. */
 export const gainByDeclining = ({ declining = 0 }: ProbedItem, score: number): number => Math.max(0, declining - score);
 
-/** More than half of an item's points: a reward may pay up to half for declining. */
+/**
+ * Whether a score is more than half of an item's points. Declining that earns up to half thus does not count as right.
+ */
 export const isRight = (score: number): boolean => score > 0.5;
 
 /** Class of an item that is wrong now. */

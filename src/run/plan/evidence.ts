@@ -5,7 +5,7 @@ import { designEffect, grouped } from "../../base/statistics/intervals.ts";
 import { minimumDetectableEffect, signFlip, significance, tallied } from "../../base/statistics/paired.ts";
 import type { CheckedCheckpoint } from "./state.ts";
 
-/** The mean of (first − second) over the same items, with its standard error from the sums of clusters. */
+/** The mean of (first − second) over the same items, in points, with its standard error from the sums of clusters. */
 export function pairedDifference(
   first: readonly number[],
   second: readonly number[],
@@ -18,11 +18,14 @@ export function pairedDifference(
   let squares = 0;
   for (const group of grouped(differences, clusters))
     squares += group.reduce((sum, value) => sum + value - mean, 0) ** 2;
-  // Checkpoints that never differ do not prove that there is no difference: the error is at least one item.
+  // Checkpoints may differ although no item shows it, so the error is at least one item.
   return { difference: 100 * mean, error: 100 * Math.max(Math.sqrt(squares) / n, 1 / n) };
 }
 
-/** The probability that a checkpoint which is no worse than another does as badly against it, on the same dev items. */
+/**
+ * The probability, if `first` is truly no worse than `second`, that it does at least as badly on these dev items by
+ * chance.
+ */
 export function chanceOfLoss(first: readonly number[], second: readonly number[], clusters: readonly string[]): number {
   const { gained, lost, groups, isExact } = tallied(first, second, clusters);
   if (gained >= lost) return 1;
@@ -30,8 +33,8 @@ export function chanceOfLoss(first: readonly number[], second: readonly number[]
 }
 
 /**
- * The probability that a suite which lost no more than its tolerance shows as many losses: McNemar's exact test after
- * the tolerated losses are taken off. It errs on the side of no alarm.
+ * The probability, if a suite has truly lost no more than its tolerance (in points), that it shows as many losses by
+ * chance. This is McNemar's exact test after the tolerated losses are subtracted. It errs on the side of no alarm.
  */
 export function chanceOfExcess(base: readonly boolean[], now: readonly boolean[], tolerance: number): number {
   let [gained, lost] = [0, 0];
@@ -43,8 +46,8 @@ export function chanceOfExcess(base: readonly boolean[], now: readonly boolean[]
 }
 
 /**
- * Level of each of `tests` tests at the k-th check of a run, k from 1. All checks together, however many there will be,
- * spend the 5 % of one test, because the sum of 1/k² is π²/6.
+ * Significance level of each of `tests` tests at check number `check` of a run, counted from 1. All checks together
+ * spend the 5 % of one test, however many there will be, because the sum of 1/k² over all checks k is π²/6.
  */
 export const spentAt = (check: number, tests: number): number => (significance * 6) / (Math.PI * check) ** 2 / tests;
 
@@ -53,8 +56,8 @@ export const worthOf = (scores: readonly number[], clusters: readonly string[]):
   scores.length / designEffect(grouped(scores, clusters));
 
 /**
- * Standard error of a score with this estimate in points, given the number of independent items that its items are
- * worth.
+ * Standard error, in points, of a score estimated at `estimate` points. `scores` and their clusters only determine how
+ * many independent items there are.
  */
 export function errorOf(estimate: number, scores: readonly number[], clusters: readonly string[]): number {
   const worth = worthOf(scores, clusters);
@@ -66,13 +69,10 @@ export function errorOf(estimate: number, scores: readonly number[], clusters: r
 /** P(X ≥ limit) of a normal X. */
 export const chanceAbove = (limit: number, mean: number, error: number): number => normalCdf((mean - limit) / error);
 
-/**
- * Usual share of items that only one of a checkpoint and its parent has right, for a checkpoint where it is not
- * measured.
- */
+/** Share of items that only one of a checkpoint and its parent has right, assumed where it is unknown or 0. */
 const usualDiscordance = 0.2;
 
-/** The smallest gain, in points, that this benchmark's dev items show in 80 % of all cases. */
+/** The smallest gain, in points, that the dev items show in 80 % of all cases. */
 export function smallestVisible(
   { dev }: CheckedCheckpoint,
   parent: CheckedCheckpoint | undefined,

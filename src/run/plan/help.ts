@@ -1,11 +1,11 @@
-// What would help when a plan ends short of its target, each with the most points of dev that it could be worth.
+// What would help when a plan ends short of its target, each with the points of dev that it could be worth at most.
 import { mostLooks } from "./looks.ts";
 import { bestSize } from "./offers.ts";
 import { rateFactorOf } from "./repairs.ts";
 import type { Situation } from "./situation.ts";
 import { arms, type Help } from "./state.ts";
 
-/** The most helpful comes first. */
+/** Lists what could gain points, the most helpful first. */
 export function helpOf({ state, survey, beliefs, excluded }: Situation): Help[] {
   const { best } = survey;
   const { limits, diagnosis, looks } = state;

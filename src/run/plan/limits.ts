@@ -1,12 +1,12 @@
 // What an auto-align request allows: which arms, in which order, with how many steps. A value that cannot be followed
-// fails here, with the field's name, before anything trains.
+// is refused here, with the field's name, before anything is trained.
 import { invalid } from "../../base/errors.ts";
 import type { AutoAlignRequest } from "../../contract/auto-align.ts";
 import { type Arm, arms, gradientArms, type PlanLimits } from "./state.ts";
 
 type Config = NonNullable<AutoAlignRequest["config"]>;
 
-/** An arm that this base or this machine does not have. */
+/** An arm that this run cannot use. */
 export interface Unavailable {
   arm: Arm;
   reason: string;
@@ -40,7 +40,7 @@ export function limitsOf(request: AutoAlignRequest, unavailable: readonly Unavai
   };
 }
 
-/** Settings that change no phase of these arms. */
+/** Settings that have no effect on phases of the arms in use, each with the reason. */
 function ignoredOf({ method, sequencing, config }: AutoAlignRequest, used: readonly Arm[]): PlanLimits["ignored"] {
   const ignored: PlanLimits["ignored"] = [];
   const redundant = (field: string, why: string): void => void ignored.push({ field, reason: `redundant: ${why}` });
@@ -58,14 +58,17 @@ function ignoredOf({ method, sequencing, config }: AutoAlignRequest, used: reado
   return ignored;
 }
 
-/** Arms for `auto`, or for names of arms joined by +. */
+/**
+ * The arms that `method` allows: all for `auto`, otherwise those named, joined by +, and `scale`. Throws a validation
+ * failure.
+ */
 function methodArms(method: string): Arm[] {
   if (method === "auto") return [...arms];
   const named = armsIn(
     method.split("+").map((name) => name.trim()),
     ["method"],
   );
-  // Scaling is always allowed: it trains nothing, and it undoes harm whichever arm did it.
+  // Scaling is always allowed, because it trains nothing and undoes harm whichever arm caused it.
   return arms.filter((arm) => named.includes(arm) || arm === "scale");
 }
 
@@ -80,7 +83,10 @@ function armsIn(names: readonly string[], field: string[]): Arm[] {
 export const editKinds = ["ablation", "difference_of_means", "context_ridge"] as const;
 export type EditKind = (typeof editKinds)[number];
 
-/** Values of `representations`; the phase itself tries only the edits that it names. */
+/**
+ * Values of `representations`. The arm is allowed for all but `none`; the phase itself tries only the kinds of edit
+ * that the value names.
+ */
 const handlings: readonly string[] = ["auto", "none", ...editKinds];
 
 function representArms(handling: string, asked: Arm[]): Arm[] {

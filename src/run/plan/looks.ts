@@ -1,6 +1,6 @@
-// Sealed looks: at most three, on disjoint thirds that were fixed beforehand. A target is reached when the look's point
-// estimate meets it, and confirmed when the lower bound does, at a third of the usual level, because three looks share
-// the error.
+// Sealed looks: at most three, on disjoint thirds that were fixed beforehand. The target is reached when the look's
+// point estimate meets it, and confirmed when the lower bound does. The bound is taken at a third of the usual level,
+// because three looks share the error.
 import { lowerBound } from "../../base/statistics/clopper-pearson.ts";
 import { studentQuantile } from "../../base/statistics/distributions.ts";
 import { power, significance } from "../../base/statistics/paired.ts";
@@ -14,8 +14,8 @@ export function judgeLook({ checkpoint, scores, clusters }: LookRecord, target: 
   const n = scores.length;
   const score = meanOf(scores);
   const worth = worthOf(scores, clusters);
-  // The Clopper-Pearson bound also holds for items that are partly right: their scores vary less than right and wrong
-  // do.
+  // The Clopper-Pearson bound also holds for items that are partly right, because their scores vary less than scores of
+  // 0 and 1.
   const low = 100 * lowerBound((score / 100) * worth, worth, significance / mostLooks);
   return {
     checkpoint,
@@ -29,8 +29,8 @@ export function judgeLook({ checkpoint, scores, clusters }: LookRecord, target: 
 }
 
 /**
- * In points: (quantile of 97.5 % + quantile of the power) standard errors of a score at the target (Miller, arXiv
- * 2411.00640).
+ * The smallest miss of the target that a look detects, in points: the sum of the quantiles for 97.5 % and for the
+ * power, times the standard error of a score at the target (Miller, arXiv 2411.00640).
  */
 function smallestVisibleMiss(worth: number, target: number): number {
   const degrees = Math.max(1, worth - 1);

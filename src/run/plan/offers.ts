@@ -7,21 +7,30 @@ import { effortOn, excessOf, type Standing } from "./survey.ts";
 /** Share of a suite's loss that remains after one unit of distillation from the base. */
 const leftByDistilling = 0.25;
 
-/** A smaller scale keeps scale^exponent of harm and gain: harm falls faster (arXiv 2309.06256, 2510.17426). */
+/**
+ * An adapter at a smaller scale keeps scale^exponent of its harm and of its gain, so harm falls faster (arXiv
+ * 2309.06256, 2510.17426).
+ */
 const scalePower = { harm: 1.6, gain: 0.5 };
 export const scales = [0.85, 0.7, 0.5] as const;
 
 export interface Outlook {
-  /** Expected points of dev, capped at the aim; `sd` is the standard deviation of the uncapped gain. */
+  /**
+   * Expected points gained on dev, capped at the aim, less the earlier gains that the phase undoes. `sd` is the
+   * standard deviation of the uncapped gain.
+   */
   gain: number;
   sd: number;
-  /** The gain, less the expected increase of the penalty. */
+  /** The gain, less the expected increase of the penalty for suites and divergence. */
   net: number;
-  /** Probability that dev gains at least `points`, even beyond the aim. */
+  /** Probability that the arm gains at least `points` on dev, even beyond the aim and before anything is undone. */
   chanceOf(points: number): number;
 }
 
-/** `effort`: units of steps, times the factor on the learning rate, because a lower rate does less in as many steps. */
+/**
+ * What a phase is expected to bring. `effort`: the steps, in usual phases, times the factor on the learning rate,
+ * because at a lower rate the same number of steps does less.
+ */
 export function outlookOf(
   state: PlanState,
   beliefs: Beliefs,
@@ -50,7 +59,7 @@ export function outlookOf(
   };
 }
 
-/** Points gained over the base that a smaller scale gives up. */
+/** Points gained over the base that a smaller scale is expected to give up. */
 function scaleLoss(from: Standing, scale: number): number {
   let first = from;
   while (first.parent !== null) first = first.parent;
@@ -58,7 +67,7 @@ function scaleLoss(from: Standing, scale: number): number {
   return gained * (1 - scale ** scalePower.gain);
 }
 
-/** Share of an edit's gain that later training undoes: most of it, by published results. */
+/** Share of an edit's gain that later training undoes. According to published results, that is most of it. */
 const undoneShare = 0.7;
 
 function undoneEdit(from: Standing, arm: Arm): number {
@@ -68,20 +77,23 @@ function undoneEdit(from: Standing, arm: Arm): number {
   return undoneShare * Math.max(0, from.score - before.score);
 }
 
-/** Hours per step of an arm: as measured in its own phases, else as forecast. */
+/** Hours per step of an arm: as measured in its own phases, or as forecast before it has any. */
 export function hoursPerStep({ history, costs }: PlanState, arm: Arm): number {
   const ran = history.filter((phase) => phase.arm === arm && phase.steps_run > 0);
   const steps = ran.reduce((sum, phase) => sum + phase.steps_run, 0);
   return steps === 0 ? costs[arm].hours_per_step : ran.reduce((sum, phase) => sum + phase.hours_run, 0) / steps;
 }
 
-/** Hours before the first step of an arm's first phase; charged once. */
+/** Hours before the first step of an arm's first phase; 0 for later phases. */
 export const setupHours = ({ history, costs }: PlanState, arm: Arm): number =>
   history.some((phase) => phase.arm === arm) ? 0 : costs[arm].setup_hours;
 
-/** Sizes of phase to consider, in units of effort; each is twice the one before. */
+/** Sizes of phase to consider, in units of effort. Each is twice the one before. */
 const efforts = [0.35, 0.7, 1.4, 2.8, 5.6] as const;
-/** The hours left may not suffice for the smallest size; a phase below this share of a usual one is not begun. */
+/**
+ * Least size of a phase, as a share of a usual phase. If the hours left do not suffice for the smallest size above, a
+ * smaller phase may run, but none below this share.
+ */
 const leastEffort = 0.1;
 
 export interface Offer extends Bid {
@@ -100,11 +112,11 @@ export interface Terms {
   /** Hours that the phase may use at most, without its check. */
   hours: number;
   rateFactor: number;
-  /** Scales that a phase of `scale` may try; when absent, those of `scales` that are not tried yet. */
+  /** Scales that a phase of `scale` may try; by default, those of `scales` that are not tried yet. */
   scales?: readonly number[];
 }
 
-/** Every size of phase that an arm could run within the hours. */
+/** An offer for every size of phase that an arm could run within the hours. */
 export function offersOf(state: PlanState, beliefs: Beliefs, terms: Terms): Offer[] {
   const { arm, from, hours, rateFactor, scales: factors = untriedScales(state, from) } = terms;
   if (hours < 0) return [];
@@ -134,7 +146,7 @@ export function offersOf(state: PlanState, beliefs: Beliefs, terms: Terms): Offe
   return sizesOf(state, arm, hours).map((steps) => offer(steps, null));
 }
 
-/** One second: a lower bound of the cost, so that the points per hour of a cheap phase stay bounded. */
+/** One second. The cost of a phase is at least this, so that the points per hour of a cheap phase stay bounded. */
 const leastHours = 1 / 3600;
 
 function sizesOf(state: PlanState, arm: Arm, hours: number): number[] {
@@ -159,7 +171,7 @@ function untriedScales({ history }: PlanState, from: Standing): number[] {
   return scales.filter((scale) => !tried.includes(scale));
 }
 
-/** The size with the most points per hour, even where that is a loss; null when no size is affordable. */
+/** The offer of the size with the most points per hour, even where that is a loss; null when no size is affordable. */
 export const bestSize = (state: PlanState, beliefs: Beliefs, terms: Terms): Offer | null =>
   highestBid(offersOf(state, beliefs, terms));
 

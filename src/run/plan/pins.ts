@@ -1,6 +1,6 @@
-// What the configuration of an auto-align pins. Every field that it has either changes the recipe or the objective of
-// phases, or is reported as ignored with the reason. A value out of range fails here, before anything trains, with the
-// field's name.
+// Applies the configuration of an auto-align. Every field that is set changes the recipe or the settings of reinforce
+// phases, or is reported as ignored, with the reason. A value of the recipe that is out of range is refused here, with
+// the field's name, before anything is trained.
 import { invalid } from "../../base/errors.ts";
 import type { AutoAlignRequest } from "../../contract/auto-align.ts";
 import type { Recipe } from "../../contract/recipe.ts";
@@ -11,11 +11,11 @@ type Config = NonNullable<AutoAlignRequest["config"]>;
 type Path = [block: string, field: string];
 
 /**
- * A field that changes what is trained: reads its value, or throws, and applies it to the recipe. A returned string is
- * the reason why this value changes nothing.
+ * Reads the value of a field that changes what is trained. Returns the recipe with the value applied, or the reason why
+ * this value changes nothing. Throws a validation failure where the value cannot be followed.
  */
 type Pin = (recipe: Recipe, value: unknown, path: Path) => Recipe | string;
-/** Why a field changes nothing. A function looks at the value first, and throws where the value cannot be followed. */
+/** Why a field changes nothing. A function depends on the value, and throws where the value cannot be followed. */
 type Reason = string | ((value: unknown, path: Path) => string);
 
 const invalidAt = (path: Path, message: string) => invalid(["config", ...path], message);
@@ -54,14 +54,14 @@ function text(value: unknown, path: Path): string {
   throw invalidAt(path, "must be a non-empty string");
 }
 
-/** Defaults for a configuration that names only one part of the source. */
+/** Defaults for a configuration that names only one part of the data set's source. */
 const defaultSource: NonNullable<Recipe["dataset"]["source"]> = {
   document: null,
   prompt_field: "prompt",
   answer_field: "answer",
 };
 
-/** Sets one part of where the data set is; the other parts keep their value or default. */
+/** Makes a pin that sets one part of the data set's source. The other parts keep their value or default. */
 const dataSet =
   (part: "document" | "prompt_field" | "answer_field"): Pin =>
   (recipe, value, path) => {
@@ -71,14 +71,14 @@ const dataSet =
 
 type Block = "loss" | "optimizer" | "training" | "adapter" | "checkpointing" | "rendering";
 
-/** Sets the recipe's field of the same name. */
+/** Makes a pin that sets the recipe's field of the same name. */
 const same =
   <T>(block: Block, read: (value: unknown, path: Path) => T): Pin =>
   (recipe, value, path) => ({ ...recipe, [block]: { ...recipe[block], [path[1]]: read(value, path) } });
 
 const most32 = 2 ** 31 - 1;
 
-/** Fields that change the recipe of every phase, or what phases are judged by. */
+/** Fields that change the recipe of every phase, or the metric of the target. */
 const pins: Record<string, Pin> = {
   "loss.token_reduction": same("loss", oneOf("mean", "sum")),
   "optimizer.type": (recipe, value, path) => {
@@ -185,7 +185,10 @@ const withoutWhenReinforcing: Record<string, Reason> = {
   "advantage.gae_lambda": "redundant: only gae would use it, and no base here has a value model",
 };
 
-/** Blocks that only reinforce phases use, with the fields that they read; a reward reports its unused fields itself. */
+/**
+ * Blocks for reinforce phases, with the fields of each block that are read. `reward` lists none, because its unused
+ * fields are reported where it is read.
+ */
 const reinforcing: Record<string, string[]> = {
   reward: [],
   advantage: ["center", "estimator", "gamma", "normalize_std", "scope", "skip_zero_advantage_groups"],
@@ -214,12 +217,15 @@ const readElsewhere = new Set(["base_model", "loss.type", "training.steps", "tra
 const noSuchSetting = "unknown: there is no such setting";
 
 export interface Pinned {
-  /** The recipe by which phases train. */
+  /** The recipe with which phases train. */
   recipe: Recipe;
   ignored: PlanLimits["ignored"];
 }
 
-/** `reinforces`: whether a phase may reinforce. Throws a validation failure that names the field. */
+/**
+ * Applies a configuration to a recipe. `reinforces`: whether a phase may reinforce. Throws a validation failure that
+ * names the field.
+ */
 export function pinned(config: AutoAlignRequest["config"], recipe: Recipe, reinforces: boolean): Pinned {
   const found: Pinned = { recipe, ignored: [] };
   const isTarget = metricOf(config) === "reward";
@@ -236,7 +242,7 @@ export function pinned(config: AutoAlignRequest["config"], recipe: Recipe, reinf
   return found;
 }
 
-/** `isTarget`: whether the target score is a reward. */
+/** Applies one field, or adds it to the ignored ones. `isTarget`: whether the target score is a reward. */
 function pin(
   found: Pinned,
   path: Path,

@@ -1,7 +1,7 @@
 // The repair ladder, cheapest rung first. A phase whose check confirms a regression is repaired from its own checkpoint
 // (a smaller scale, then distillation from the base). Where that does not help, the phase is rolled back, and its arm
-// continues at half the learning rate. If the arm regresses again, the earlier phase whose answers were lost is
-// revisited, and the arm is abandoned. A rung that is expected to cost more than it wins back is left out.
+// continues at half the learning rate. If the arm regresses again, it is abandoned, and an arm that trained earlier is
+// revisited, with rows that contain the lost answers. A rung is left out if it is not expected to win back enough.
 //
 //   confirmed → scale → distil → roll back, half the rate        the arm's first regression
 //   confirmed → scale → distil → revisit → abandon the arm        the second
@@ -10,13 +10,16 @@ import { newRegressions, type Standing, type Survey } from "./survey.ts";
 
 export interface OpenRegression {
   standing: Standing;
-  /** The arm that caused it. */
+  /** The arm that caused the regression. */
   arm: Arm;
   /** Remedies not tried yet, in the order of the ladder. */
   left: Remedy[];
 }
 
-/** Number of phases of an arm that caused a confirmed regression. Repairs are judged together with what they repair. */
+/**
+ * Number of phases of an arm that caused a confirmed regression. Regressions that first show after a repair do not
+ * count.
+ */
 function faultsOf({ standings, byId }: Survey, arm: Arm): number {
   const causes = standings
     .filter(({ phase }) => phase !== null && phase.repairs === null)
@@ -24,12 +27,12 @@ function faultsOf({ standings, byId }: Survey, arm: Arm): number {
   return [...new Set(causes)].filter((cause) => byId.get(cause)!.phase?.arm === arm).length;
 }
 
-/** The latest phase with a regression, as long as only its repairs have followed. */
+/** The latest phase with a regression; null if there is none, or if a phase other than a repair has followed. */
 export function openRegression(state: PlanState, survey: Survey): OpenRegression | null {
   const fault = survey.standings.findLast((one) => one.phase?.repairs === null && newRegressions(one).length > 0);
   if (fault?.phase == null) return null;
   const arm = survey.byId.get(newRegressions(fault)[0]!.cause)!.phase!.arm;
-  // A later phase that is not a repair has closed it.
+  // A later phase that is not a repair closes the regression.
   const at = state.history.indexOf(fault.phase);
   if (state.history.slice(at + 1).some((phase) => phase.repairs === null)) return null;
   const tried = state.history.flatMap(({ repairs }) =>
@@ -45,9 +48,7 @@ export function openRegression(state: PlanState, survey: Survey): OpenRegression
   return { standing: fault, arm, left };
 }
 
-/**
- * Arm of the last gradient phase before the fault that differs from the arm that caused it; null where there is none.
- */
+/** Arm of the last gradient phase before the fault whose arm is not `cause`; null where there is none. */
 export function revisited({ parent }: Standing, cause: Arm): Arm | null {
   for (let at = parent; at?.phase; at = at.parent)
     if (at.phase.arm !== cause && gradientArms.includes(at.phase.arm)) return at.phase.arm;
@@ -58,9 +59,12 @@ export function revisited({ parent }: Standing, cause: Arm): Arm | null {
 export const rateFactorOf = ({ limits }: PlanState, survey: Survey, arm: Arm): number =>
   !limits.has_pinned_rate && faultsOf(survey, arm) > 0 ? 0.5 : 1;
 
-/** An arm is abandoned once it has regressed twice, the second time at half the rate. */
+/**
+ * Whether an arm is abandoned: it has caused a regression twice, the second time at half the rate unless that is
+ * pinned.
+ */
 export const isAbandoned = (survey: Survey, arm: Arm): boolean => faultsOf(survey, arm) > 1;
 
-/** Dev items on which a checkpoint scores less than its parent. */
+/** Indices of the dev items on which a checkpoint scores less than its parent. */
 export const lostItems = ({ checkpoint, parent }: Standing): number[] =>
   parent === null ? [] : checkpoint.dev.flatMap((score, at) => (score < parent.checkpoint.dev[at]! ? [at] : []));

@@ -1,10 +1,14 @@
-// Shares the hours left for a given sequence among its phases by expected points per hour; every phase gets its part.
+// Shares the hours left among the phases of a given sequence, by expected points per hour. Every phase gets at least
+// its smallest size.
 import { type Offer, offersOf, scales } from "./offers.ts";
 import { rateFactorOf } from "./repairs.ts";
 import type { Situation } from "./situation.ts";
 import type { Arm } from "./state.ts";
 
-/** The size of the first of the phases left; null where there is none or it is not affordable. */
+/**
+ * The offer for the first of the phases left, in the size that its share of the hours allows. Null where no phase is
+ * left or that phase is not affordable.
+ */
 export function allocate(situation: Situation, left: readonly Arm[], hours: number): Offer | null {
   const { state } = situation;
   const sizes = left.map((arm) => sizesOf(situation, arm, hours));
@@ -29,7 +33,8 @@ export function allocate(situation: Situation, left: readonly Arm[], hours: numb
 }
 
 /**
- * Sizes from the smallest to the largest. For a phase of `scale` only one: the scale with the greatest expected gain.
+ * The offers of a phase from the smallest size to the largest. A phase of `scale` has only one offer: the scale with
+ * the greatest expected gain.
  */
 function sizesOf({ state, survey, beliefs }: Situation, arm: Arm, hours: number): Offer[] {
   const rateFactor = rateFactorOf(state, survey, arm);

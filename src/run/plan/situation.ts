@@ -11,9 +11,9 @@ export interface Situation {
   state: PlanState;
   survey: Survey;
   beliefs: Beliefs;
-  /** Hours that the next phase may use: those left once its check and a look are paid. */
+  /** Hours that the next phase may use: those left after its check and, if a look is left, that look. */
   phaseHours: number;
-  /** The best size for every arm that has one. */
+  /** The offer of the best size for every arm that has one. */
   offers: Offer[];
   excluded: Exclusion[];
 }
@@ -46,7 +46,7 @@ export function situationOf(state: PlanState): Situation {
       found.excluded.push({ arm, reason: "the hours left are not enough for a phase", isForHours: true });
     return offer;
   };
-  // An edit comes last, so that its hours are kept for it.
+  // An edit comes last, so its hours are reserved.
   const edit = state.limits.arms.includes("represent") ? ask("represent", phaseHours) : null;
   const trainHours = phaseHours - (edit !== null && edit.gain >= leastGain ? edit.hours : 0);
   for (const arm of state.limits.arms) if (arm !== "represent") ask(arm, trainHours);
@@ -54,13 +54,13 @@ export function situationOf(state: PlanState): Situation {
 }
 
 /**
- * Points by which pass@8 must exceed pass@1, with what declining would gain: below that, reinforcement has nothing to
- * learn from.
+ * Least gap between pass@8 and pass@1 in points, including what declining would gain. Below this gap, reinforcement has
+ * nothing to learn from.
  */
 const leastSampledGap = 5;
 /**
- * Phases of an arm from the same checkpoint without a better result, after which the arm waits until another checkpoint
- * is best.
+ * After this many phases of an arm from the same checkpoint without a better result, the arm waits until another
+ * checkpoint is best.
  */
 const mostInVain = 2;
 
@@ -75,13 +75,16 @@ export function reasonAgainst(state: PlanState, survey: Survey, arm: Arm): strin
   const inVain = state.history
     .slice(state.resumed_after)
     .filter((phase) => phase.arm === arm && phase.from === best.checkpoint.id);
-  // Edits come from a fixed grid: a second search would find the same.
+  // Edits come from a fixed grid, so a second search would find the same edit.
   const most = arm === "represent" ? 1 : mostInVain;
   if (arm !== "scale" && inVain.length >= most) return "its phases from this checkpoint brought no improvement";
   return null;
 }
 
-/** pass@8 − pass@1 in points; an item that no sample has right counts what declining would gain. */
+/**
+ * pass@8 − pass@1 in points, where pass@1 is the score of the greedy answers. An item with no right sample counts with
+ * what declining would gain.
+ */
 function sampledGap({ diagnosis: { items } }: PlanState, { checkpoint: { dev, sampled } }: Standing): number {
   const gaps = dev.map((score, at) =>
     (sampled?.[at] ?? items[at]!.sampled) > 0 ? 1 - score : gainByDeclining(items[at]!, score),

@@ -21,7 +21,7 @@ export interface PlanLimits {
   /** Steps of every gradient phase (`steps` exactly, `max_steps` at most); null leaves them to the planner. */
   steps: number | null;
   max_steps: number | null;
-  /** Whether the peak learning rate is pinned, so that no repair may halve it. */
+  /** Whether the peak learning rate is pinned, so that it is not halved after a regression. */
   has_pinned_rate: boolean;
   /** Settings of the request that change nothing in the plan, and why. */
   ignored: { field: string; reason: string }[];
@@ -31,14 +31,16 @@ export interface PlanLimits {
 export interface ProbedItem {
   /** The fact or document that it asks for. */
   cluster: string;
-  /** Greedy score without and with the passage. */
+  /** Score of the greedy answer without and with the passage. */
   closed_book: number;
   open_book: number;
   /** Share of eight closed-book samples that are right. */
   sampled: number;
-  /** The content is right and the strict score fails. */
+  /** Whether the answer contains the reference but does not score as right. */
   format_only: boolean;
-  /** Independent answers agree with each other, and not with the reference. */
+  /**
+   * Whether independent answers agree with each other but not with the reference, which the documents do not contain.
+   */
   disputed: boolean;
   /** Score of an answer that declines, where reinforcement pays for it; absent or 0 where it does not. */
   declining?: number;
@@ -46,11 +48,11 @@ export interface ProbedItem {
 
 export interface Diagnosis {
   items: ProbedItem[];
-  /** Whether a data set shows how such questions are answered: then training can teach what no passage says. */
+  /** Whether a data set shows how such questions are answered. If so, training can teach what no passage says. */
   has_examples: boolean;
   /**
-   * Whether the profile of the base's representations found a direction that an edit could use; `profile` says for
-   * people what it found.
+   * Whether the profile of the base's representations found a direction that an edit could use. `profile` is the
+   * finding in words for people; null where edits are not allowed.
    */
   has_usable_direction: boolean;
   profile: string | null;
@@ -60,7 +62,7 @@ export interface Diagnosis {
 export interface GuardCheck {
   name: string;
   correct: boolean[];
-  /** Points it may lose against the base. */
+  /** Points that the suite may lose against the base. */
   tolerance: number;
 }
 
@@ -77,24 +79,28 @@ export interface CheckedCheckpoint {
   divergence_penalty: number;
 }
 
-/** Reason for a phase that no bid asked for. */
+/** Ways in which a phase can repair a regression. */
 export const remedies = ["scale", "distil", "revisit"] as const;
 export type Remedy = (typeof remedies)[number];
 
 export interface PhasePlan {
   arm: Arm;
-  /** The checkpoint it starts from. */
+  /** The checkpoint that the phase starts from. */
   from: string;
   steps: number;
-  /** Limit on its hours; the step in which they run out is still finished. */
+  /** Limit on the phase's hours. The step in which they run out is still finished. */
   hours: number;
   /** Factor on the usual learning rate. */
   rate_factor: number;
   /** Scale factor of the adapter; null for all phases other than `scale`. */
   scale: number | null;
-  /** Seed of the phase's own draws: a repeated phase from the same checkpoint sees its rows in another order. */
+  /**
+   * Seed of the phase's own draws, so that a repeated phase from the same checkpoint sees its rows in another order.
+   */
   seed: number;
-  /** The checkpoint whose confirmed regression it repairs, and the remedy; null for a phase that repairs nothing. */
+  /**
+   * The checkpoint whose confirmed regression the phase repairs, and the remedy; null for a phase that repairs nothing.
+   */
   repairs: { checkpoint: string; remedy: Remedy } | null;
   /** Dev items that a regression lost; the phase includes rows that contain their answers. */
   focus: number[];
@@ -106,17 +112,17 @@ export interface PhasePlan {
 export interface PhaseRecord extends PhasePlan {
   checkpoint: string;
   steps_run: number;
-  /** Hours of training alone, and hours before its first step. */
+  /** Hours of training alone, and the phase's hours before its first step. */
   hours_run: number;
   setup_hours: number;
   /**
-   * For a phase that edits: whether an edit was kept (if not, its checkpoint equals its parent), and the outcome in
-   * words for people.
+   * For a phase that edits: whether an edit was kept (if not, the phase's checkpoint equals its parent), and the
+   * outcome in words for people.
    */
   outcome?: { is_kept: boolean; told: string };
 }
 
-/** A look: one third of the sealed items was opened and scored. */
+/** A look, in which one third of the sealed items was opened and scored. */
 export interface LookRecord {
   checkpoint: string;
   third: number;
@@ -127,14 +133,15 @@ export interface LookRecord {
 export interface ArmCost {
   /** Steps in a phase of usual length, which is one unit of effort. A step of `represent` is one edit tried. */
   steps: number;
-  /** Forecast from a probe or from the arm's earlier phases. */
+  /** As forecast by a probe of the base before the first decision. */
   hours_per_step: number;
-  /** Hours before the first step of its first phase: data are written, rewards are tried. */
+  /** Hours before the first step of the arm's first phase, for example to profile the representations. */
   setup_hours: number;
 }
 
 /**
- * A phase of an earlier alignment of the same owner: the points that its arm could have gained, and those it did gain.
+ * A phase of an earlier auto-align by the same owner on the same base: the points that its arm could have gained, and
+ * those that it did gain.
  */
 export interface PastPhase {
   arm: Arm;
@@ -164,15 +171,15 @@ export interface Bid {
   arm: Arm;
   steps: number;
   /**
-   * Expected points gained on dev, less those expected to be lost on the regression suites; `sd` is the standard
-   * deviation of the former.
+   * Expected points gained on dev, less the expected increase of the penalty for suites and divergence. `sd` is the
+   * standard deviation of the gain on dev, uncapped.
    */
   gain: number;
   sd: number;
   hours: number;
   /** Probability that a regression is confirmed after the phase. */
   risk: number;
-  /** Expected points per hour. */
+  /** Expected points per hour. A positive gain is first multiplied by 1 − risk. */
   bid: number;
 }
 
@@ -225,9 +232,9 @@ export type CardCode =
   | "nothing_left";
 
 export interface DecisionCard {
-  /** Decisions before this one. */
+  /** Number of phases and looks before this decision. */
   step: number;
-  /** Which sentences these are; absent where they report what the card has no field for. */
+  /** Code of the sentences; absent where they report something that the card has no field for. */
   code?: CardCode;
   because: string;
   would_change: string;
@@ -236,7 +243,10 @@ export interface DecisionCard {
   excluded: { arm: Arm; reason: string }[];
   best: { checkpoint: string; dev: { score: number; low: number; high: number; n: number }; chance_of_target: number };
   hours: { spent: number; left: number | null };
-  /** Results of the sealed looks so far: shown, and used for nothing but the claim. */
+  /**
+   * Results of the sealed looks so far. Decisions use only which checkpoints met or missed the target, and how many
+   * looks there were.
+   */
   looks: LookVerdict[];
   /** Result of the preceding phase; null at first. */
   result: PhaseResult | null;

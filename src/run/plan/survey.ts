@@ -1,5 +1,5 @@
-// Estimates for every checkpoint, made from forecasts and checks together. The best of several checks overestimates; a
-// check that is drawn towards its forecast does so less.
+// Estimates for every checkpoint, from its forecast and its check together. The best of several checks is an
+// overestimate; it is less of one if each check is drawn towards its forecast.
 import { type Headroom, headroomOf } from "./deficits.ts";
 import { chanceAbove, chanceOfExcess, chanceOfLoss, errorOf, pairedDifference, spentAt } from "./evidence.ts";
 import type { Arm, CheckedCheckpoint, DecisionCard, PhaseRecord, PlanState } from "./state.ts";
@@ -9,7 +9,7 @@ export type Regression = DecisionCard["regressions"][number];
 
 export interface Standing {
   checkpoint: CheckedCheckpoint;
-  /** The phase that made it; null for the base. */
+  /** The phase that made the checkpoint; null for the base. */
   phase: PhaseRecord | null;
   parent: Standing | null;
   /** Estimated points on the population of dev questions, and the standard error. */
@@ -23,7 +23,7 @@ export interface Standing {
   regressions: Regression[];
   /**
    * Estimated score at which a look is worth opening. A checkpoint whose look missed the target was overestimated, so
-   * the next one has to be estimated a standard error higher before another third is opened.
+   * another checkpoint must be estimated one standard error higher than that before another third is opened.
    */
   aim: number;
   /** Score, capped at the aim, less the penalty. */
@@ -39,8 +39,8 @@ export interface Survey {
 }
 
 /**
- * Normal quantiles of the probability of meeting the target at which a look is worth opening: 80 % at first, with the
- * doubt halved after every miss, so that what missed is trained further before the next look.
+ * The probability of meeting the target at which a look is worth opening: 80 % at first, 90 % after one miss, 95 %
+ * after two. So a checkpoint that missed is trained further before the next look. Given as normal quantiles.
  */
 const lookQuantiles = [0.8416, 1.2816, 1.6449] as const;
 
@@ -49,9 +49,14 @@ const lookQuantiles = [0.8416, 1.2816, 1.6449] as const;
  * them.
  */
 const usualLoss = { mean: 0.8, sd: 2.5 };
-/** Standard deviation, in points, by which a usual phase misses its forecast for reasons of its own. */
+/**
+ * Standard deviation, in points, of a usual phase's gain around its forecast, beyond the forecast's own uncertainty.
+ */
 const surprise = 4;
-/** One phase in ten goes wrong for a reason that no forecast covers; `sd` is the spread of such a miss, in points. */
+/**
+ * One phase in ten misses its forecast for a reason that no forecast covers; `sd` is the spread of such a miss, in
+ * points.
+ */
 export const accident = { chance: 0.1, sd: 15 };
 
 export function surveyOf(state: PlanState): Survey {
@@ -129,7 +134,7 @@ interface Found {
 function standingOf(state: PlanState, found: Found): Standing {
   const { checkpoint, parent, phase, base, clusters } = found;
   const { difference, error } = pairedDifference(checkpoint.dev, parent.checkpoint.dev, clusters);
-  // A phase that kept no edit has a checkpoint that equals its parent, and no gain was forecast for it.
+  // If a phase kept no edit, its checkpoint equals its parent, and its forecast does not apply.
   const isParent = phase.outcome?.is_kept === false;
   const gain = isParent ? 0 : weighed(phase.forecast.gain, Math.hypot(phase.forecast.sd, surprise), difference, error);
   const score = Math.min(100, Math.max(0, parent.score + gain));
@@ -180,8 +185,8 @@ interface Guess {
 }
 
 /**
- * Significance level of every test at this check, on dev and on each suite: an equal share of what the run may spend
- * there.
+ * Significance level of every test at this check, on dev and on each suite: an equal share of what the run may spend at
+ * this check.
  */
 const levelOf = ({ checkpoint, check }: Found): number => spentAt(check, 1 + checkpoint.guards.length);
 
@@ -216,8 +221,8 @@ function causeOf({ checkpoint, parent, base }: Found, suite: number): string {
 }
 
 /**
- * Regressions that a checkpoint has and its parent does not; one on dev is always new, since dev is compared with the
- * parent.
+ * Regressions that a checkpoint has and its parent does not. A regression on dev is always new, because dev is compared
+ * with the parent.
  */
 export const newRegressions = ({ regressions, parent }: Standing): Regression[] =>
   regressions.filter(({ suite }) => suite === "dev" || !parent?.regressions.some((one) => one.suite === suite));

@@ -1,5 +1,5 @@
-// Written and plain questions → candidates for benchmark items: the question, the right answer, its citations and wrong
-// answers.
+// Makes candidates for benchmark items from written and plain questions. A candidate has a question, the right answer, its
+// citations and wrong answers.
 import { sha256 } from "../../base/files.ts";
 import { seeded } from "../../base/statistics/random.ts";
 import { hashOf, normalised, shuffled, wordsOf } from "../../base/text.ts";
@@ -25,9 +25,9 @@ export interface Citation extends Place {
 
 export interface Wording {
   question: string;
-  /** Rank of its passage in a search by the question. */
+  /** Rank, from 1, of the item's passage in a search by the question; the best rank if the item has two passages. */
   rank: number;
-  /** Whether a row that every study makes without a model gives it away. */
+  /** Whether the question is given away by one of the rows that every study makes without a model (plain.ts). */
   leaks: boolean;
   /** Whether a reader who saw only the passages gave the same answer; always true for plain questions. */
   verified: boolean;
@@ -36,25 +36,25 @@ export interface Wording {
 export interface ItemCandidate {
   category: ItemKind;
   type: "short" | "choice" | "refusal";
-  /** Best first; the first that passes the gates is used. */
+  /** The best wording comes first. The first one that passes the gates is used. */
   wordings: Wording[];
   response: string;
   aliases: string[];
   choices: string[];
   citations: Citation[];
-  /** The passages under their headings: the text that must support the answer, and all that a checker sees. */
+  /** The passages under their headings. This text must support the answer, and a checker sees no other text. */
   chunk: string;
-  /** Plausible wrong answers: spans of the same kind in the same passage, other cells of the column. */
+  /** Plausible wrong answers: spans of the same kind in the same passage, and other cells of the column. */
   rivals: string[];
   /** Other cells of the same column. */
   siblings: string[];
-  /** Items about the same fact share this: a hash of what states the answer, not of where it is stated. */
+  /** Items about the same fact share this hash. It depends on the text that states the fact and on the answer, not on their place. */
   cluster: string;
   document: string;
   passage: string;
   /** The table row or heading that the item is about. */
   subject: string;
-  /** Whether a model wrote it; otherwise it is a plain form. */
+  /** Whether a model wrote the question. Otherwise it is a plain form. */
   isWritten: boolean;
 }
 
@@ -72,12 +72,12 @@ export interface CandidateTask {
   written: readonly WrittenOf[];
 }
 
-/** Plain questions made for each question wanted. */
+/** Number of plain questions that are made for each question wanted. */
 const spare = 3;
 /** Of the candidates with enough siblings, one in this many becomes a multiple-choice item. */
 const choiceEvery = 4;
 
-/** The candidates, passage by passage, in the order in which the passages are asked about. */
+/** Returns the candidates, passage by passage, in the order in which the passages are asked about. */
 export function candidatesOf({ documents, seed, wanted, written }: CandidateTask): ItemCandidate[] {
   const studied = passagesOf(documents);
   const passages = inUsualLanguage(studied);
@@ -86,7 +86,7 @@ export function candidatesOf({ documents, seed, wanted, written }: CandidateTask
   const said = new Map(written.map((one) => [one.passage, one]));
   const inOrder = spreadOrder(passages, seed);
   const plain = inOrder.map((passage) => plainItemsOf(passage, seeded(seed ^ hashOf(`plain ${passage.text}`))));
-  // Only tables and lines of key and value give plain questions, and few passages may have them.
+  // Only passages with tables or with lines of key and value give plain questions. There may be few of them, so each gives more.
   const each = Math.ceil((spare * wanted) / Math.max(1, plain.filter((items) => items.length > 0).length));
   const drafts = inOrder.flatMap((passage, at) => {
     const { near = null, items = [] } = said.get(passage.id) ?? {};
@@ -123,7 +123,7 @@ const byAnswer = (items: readonly Verified[], shown: readonly Passage[]): Asked[
     },
   );
 
-/** The passage that contains the answer. */
+/** The passage that contains the answer: for multi_hop the first that contains it, otherwise the item's own passage. */
 const saying = (shown: readonly Passage[], kind: ItemKind, answer: string): Passage =>
   (kind === "multi_hop" ? shown.find(({ text }) => text.includes(answer)) : undefined) ?? shown[0]!;
 
@@ -210,7 +210,8 @@ function citationOf({ id, text, pages }: SnapshotDocument, place: Place): Citati
 }
 
 /**
- * Equally correct forms: the bare number, since the question may name the unit, and numbers without grouping commas.
+ * Returns equally correct forms of an answer: a number without its unit, because the question may name the unit, and a number
+ * without grouping commas.
  */
 function aliasesOf(value: string): string[] {
   const number = /^([\d.,]+)\s+\p{L}/u.exec(value)?.[1];
@@ -220,7 +221,7 @@ function aliasesOf(value: string): string[] {
 
 type LookedUp = Omit<Draft, "questions"> & Pick<ItemCandidate, "wordings">;
 
-/** Adds the search rank of each question, and whether the rows that every study makes give it away. */
+/** Adds the search rank of each question, and whether the rows that every study makes without a model give the question away. */
 function lookedUp(
   drafts: readonly Draft[],
   passages: readonly Passage[],
@@ -240,7 +241,7 @@ function lookedUp(
   });
 }
 
-/** Adds the wrong answers; where a column gives enough of them, some items become multiple choice. */
+/** Adds the wrong answers. Some of the items whose column gives enough wrong answers become multiple choice. */
 function withRivals(drafts: readonly LookedUp[], passages: readonly Passage[], seed: number): ItemCandidate[] {
   const rivals = rivalsOf(passages);
   let withSiblings = 0;

@@ -1,9 +1,9 @@
-// Kinds of benchmark questions, and the share of each. The kind of a span is guessed from its surface features; the
-// writer of a question states its actual kind.
+// Kinds of benchmark questions, and the share of each. The kind of a span is guessed from its surface features. The writer of a
+// question then states the actual kind.
 import type { Unit } from "../passages.ts";
 import type { Span } from "../spans.ts";
 
-/** Share of each kind in a benchmark, per cent. What the documents cannot fill goes to the other kinds. */
+/** Share of each kind in a benchmark, per cent. If the documents give too few questions of a kind, other kinds take their place. */
 export const shares = {
   fact: 30,
   numeric: 15,
@@ -23,7 +23,7 @@ export const isItemKind = (text: unknown): text is ItemKind => typeof text === "
 /** Minimum words of a value that describes something rather than naming it. */
 const describing = 4;
 
-/** The kind of question that a span leads to. `isStep`: the span is in an item of a numbered list. */
+/** Guesses the kind of question that a span leads to. `isStep`: the span is in an item of a numbered list. */
 export function kindOf({ type }: Unit, { kind }: Pick<Span, "kind">, text: string, isStep: boolean): ItemKind {
   if (isStep) return "step";
   if (kind === "number" || kind === "time") return "numeric";
@@ -35,9 +35,9 @@ export function kindOf({ type }: Unit, { kind }: Pick<Span, "kind">, text: strin
 }
 
 /**
- * Removes one item from `left` and returns it: the one whose kind has least for its share, by the D'Hondt method.
- * `taken` counts the items of each kind. Unanswerable questions come last once they have their share of all items,
- * whatever kinds the documents lack.
+ * Removes an item from `left` and returns it. The item is of the kind that is furthest behind its share, by the D'Hondt method.
+ * `taken` counts the items of each kind, and the item is added to it. Once unanswerable questions have their share of all items, they
+ * are taken only if no other kind is left.
  */
 export function takeByShare<T>(left: T[], kindOf: (one: T) => ItemKind, taken: Map<ItemKind, number>): T {
   const all = 1 + taken.values().reduce((sum, n) => sum + n, 0);

@@ -1,6 +1,6 @@
-// Questions that need no writer: a cell by its row and column, a value by its key. They are correct by construction,
-// and worded differently from every training row. Questions that a document itself asks are left out, since training
-// asks them in the same words.
+// Makes benchmark questions without a writer. They ask for a cell by its row and column, or for a value by its key. They are
+// correct by construction, and worded differently from every training row. Questions that a document itself asks are left out,
+// because training asks them in the same words.
 import { shuffled } from "../../base/text.ts";
 import { nearestHeading } from "../forms.ts";
 import { filled, languageOf } from "../languages.ts";
@@ -18,7 +18,7 @@ export interface PlainItem {
   isWritten: false;
 }
 
-/** Maximum words of a value: a longer one is not a short answer. */
+/** Maximum words of an answer. A longer cell or value is not asked for. */
 const longest = 8;
 
 /** The plain items of a passage, in random order. */
@@ -46,7 +46,10 @@ function cellItems(passage: Passage, unit: Unit & { type: "row" }, random: () =>
   });
 }
 
-/** As few of the row's names as distinguish it from the others of its passage, joined; null if they do not. */
+/**
+ * Joins the first names of a row, as many as it takes to distinguish the row from the other rows of its passage. Null if all of its
+ * names do not.
+ */
 function telling(passage: Passage, cells: readonly string[], asked: number): string | null {
   const rows = passage.units.flatMap((unit) => (unit.type === "row" ? [unit.cells] : []));
   const names = namesOf(cells, asked).filter((name) => name !== "");
@@ -75,15 +78,14 @@ function keyedItem(passage: Passage, unit: Unit, key: string, value: string, ran
   return [itemOf(passage, unit, value, asked, { key, heading: nearestHeading(passage) }, random)];
 }
 
-/** A name followed by an e-mail address says who sent or received a letter; it is not a fact to ask for. */
+/** Matches a name followed by an e-mail address. It says who sent or received a letter, which is not a fact to ask for. */
 const mailbox = /\S\s<?[^<>\s@]+@[^<>\s@]+>?$/;
 
 const isAnswer = (text: string): boolean =>
   /[\p{L}\p{N}]/u.test(text) && !mailbox.test(text) && text.split(/\s+/).length <= longest;
 
 /**
- * A plain item. Each wording is offered as it is and with its heading before it, because a question must find its
- * passage.
+ * Makes a plain item. Each wording is offered as it is, and also with the heading before it, because a question must find its passage.
  */
 function itemOf(
   passage: Passage,
@@ -96,7 +98,7 @@ function itemOf(
   const plain = shuffled(asked, random).map((prompt) => filled(prompt, words));
   const heading = nearestHeading(passage);
   const under = plain.filter((question) => !question.includes(heading)).map((question) => `${heading}: ${question}`);
-  // In a table of two columns, the second column's name seldom describes what it holds.
+  // In a table of two columns, the name of the second column seldom describes its cells, so wordings with the heading come first.
   const isBare = unit.type === "row" && unit.cells.length === 2;
   const questions = (isBare ? [...under, ...plain] : [...plain, ...under]).map((question) => ({
     question,

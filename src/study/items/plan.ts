@@ -1,5 +1,4 @@
-// Which passages a benchmark asks about, for which spans, and in which order: every passage gets one question before
-// any gets a second.
+// Plans which passages a benchmark asks about, for which spans, and in which order.
 import { seeded } from "../../base/statistics/random.ts";
 import { hashOf, normalised, wordsOf } from "../../base/text.ts";
 import type { SnapshotDocument } from "../../contract/run-folder.ts";
@@ -11,7 +10,7 @@ import { targetsOf } from "../targets.ts";
 import { type ItemKind, kindOf, takeByShare } from "./kinds.ts";
 
 export interface PlannedSpan extends Span {
-  /** Index of its unit in the passage. */
+  /** Index in the passage of the unit that the span is in. */
   unit: number;
   text: string;
   asks: ItemKind;
@@ -26,11 +25,11 @@ export interface ItemPlan {
 }
 
 /**
- * Maximum passages that a writer is asked about for each question wanted: not every passage gets a question that
- * passes.
+ * Maximum number of passages that a writer is asked about for each question wanted. It is more than one, because not every passage
+ * gets a question that passes the gates.
  */
 const spare = 4;
-/** Minimum and maximum questions planned for a passage. */
+/** Minimum and maximum number of questions planned for a passage that has enough spans. */
 const fewest = 2;
 const most = 8;
 
@@ -55,15 +54,15 @@ export function planOf(
   });
 }
 
-/** Passages of unknown language, as tables often are, are taken to be in the language of most others. */
+/** Gives passages whose language is unknown, such as many tables, the language of most other passages. */
 export function inUsualLanguage(passages: readonly Passage[]): Passage[] {
   const usual = mostFrequent(passages.flatMap(({ language }) => language ?? []));
   return passages.map((passage) => ({ ...passage, language: passage.language ?? usual }));
 }
 
 /**
- * Orders passages so that any number of the first ones are spread evenly over the documents. The order depends on their
- * text alone: the same documents have the same order whenever they are uploaded.
+ * Orders passages so that the first ones, however many are taken, are spread evenly over the documents. The order depends on the
+ * seed and on the text and headings of the passages, so the same documents have the same order whenever they are uploaded.
  */
 export function spreadOrder(passages: readonly Passage[], seed: number): Passage[] {
   const drawn = (passage: Passage): number => seeded(seed ^ hashOf(`${headingOf(passage)}\n${passage.text}`))();
@@ -79,13 +78,13 @@ export function spreadOrder(passages: readonly Passage[], seed: number): Passage
 }
 
 /**
- * Stand-ins for a model's surprise, nats: any span gets enough to be asked for, and a figure more, since it cannot be
+ * Values in place of a model's surprise, in nats. Any span gets enough to be asked for, and a figure gets more, because it cannot be
  * guessed.
  */
 const surprising = 4;
 const figure = 20;
 
-/** Spans by how rare their words are, and the cells that a row or column name identifies. */
+/** Returns the spans worth asking about, chosen by how rare their words are, and the cells that a row or column name identifies. */
 function spansWorth(passage: Passage, { tells, weightOf }: Lexicon, text: string): PlannedSpan[] {
   const rarity = ({ start, end }: Span): number => {
     const said = passage.text.slice(start, end);
@@ -110,7 +109,7 @@ const isNumbered = ({ type, start }: Unit, text: string): boolean =>
 /** A word in this many passages or more says nothing about any of them. */
 const widespread = 12;
 
-/** Finds the passage that shares the most rare words with a given one; null if none shares any. */
+/** Returns a function that finds the passage that shares the most rare words with a given one; null if none shares any. */
 function nearest(passages: readonly Passage[], lexicon: Lexicon): (passage: Passage) => Passage | null {
   const tellingOf = (passage: Passage): Set<string> =>
     new Set(

@@ -1,4 +1,4 @@
-// Plausible wrong answers: other cells of the same column, and other spans of the same kind in the same passage.
+// Finds plausible wrong answers: other cells of the same column, and other spans of the same kind in the same passage.
 import { containsWords, normalised } from "../../base/text.ts";
 import type { Passage, Unit } from "../passages.ts";
 import { spansOf } from "../spans.ts";
@@ -37,7 +37,7 @@ export function rivalsOf(passages: readonly Passage[]): Find {
 const keyOf = (document: string, header: readonly string[], column: number): string =>
   JSON.stringify([document, header, column]);
 
-/** Spans that could be mistaken for the answer: figures for a figure, otherwise spans of the answer's kind. */
+/** Returns the spans that could be mistaken for the answer: figures if it has a figure, otherwise spans of its kind. */
 function ofPassage(passage: Passage, answer: string): string[] {
   const spans = passage.units.flatMap((unit) =>
     spansOf(unit, () => true).map(({ start, end, kind }) => ({ kind, text: passage.text.slice(start, end) })),
@@ -50,8 +50,8 @@ function ofPassage(passage: Passage, answer: string): string[] {
 }
 
 /**
- * The distinct values, without those that contain the answer or are contained in it: they are the same answer, longer
- * or shorter.
+ * Returns up to `mostRivals` distinct values. It leaves out those that contain the answer or are contained in it, because they are the
+ * same answer, only longer or shorter.
  */
 function others(values: readonly string[], answer: string): string[] {
   const kept = new Map<string, string>();

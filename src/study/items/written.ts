@@ -1,6 +1,6 @@
-// Prompts by which a model writes benchmark questions, and strict, line-by-line readers of its replies. The model
-// writes questions in one message; in another it answers them from the passages alone, without seeing its first
-// answers. A question that it then answers differently is dropped.
+// Makes the prompts with which a model writes benchmark questions, and reads its replies strictly, line by line. The model writes
+// questions with answers in one message. In another message it answers the questions from the passages alone, without seeing its
+// first answers. A question that it then answers differently is dropped.
 import { containsWords } from "../../base/text.ts";
 import { headingOf } from "../heading.ts";
 import { filled, ownOrEnglish } from "../languages.ts";
@@ -12,18 +12,18 @@ import type { ItemPlan } from "./plan.ts";
 export interface Written {
   kind: ItemKind;
   question: string;
-  /** Verbatim from a passage; empty if the passages do not answer. */
+  /** Verbatim from a passage; empty if the passages do not answer the question. */
   answer: string;
 }
 
 /** A question, and whether a reader who saw only the passages gave the same answer. */
 export interface Verified extends Written {
   verified: boolean;
-  /** Of an unanswerable question: whether other passages were searched for an answer. */
+  /** For an unanswerable question, whether other passages were searched for an answer. */
   searched?: boolean;
 }
 
-/** Maximum questions read for a passage. */
+/** Maximum number of questions read from a reply. */
 const mostQuestions = 16;
 
 const textOf = (passage: Passage): string => `${headingOf(passage)}\n---\n${passage.text}`;
@@ -31,14 +31,15 @@ const textsOf = (passages: readonly Passage[]): string => passages.map(textOf).j
 
 export const shownTo = ({ passage, near }: ItemPlan): Passage[] => (near === null ? [passage] : [passage, near]);
 
-/** A prompt for a chat model that asks for questions on the planned spans, and on what else the passage offers. */
+/** Returns a prompt that asks a chat model for questions about the planned spans, and about what else the passage states. */
 export function quizPrompt(plan: ItemPlan): string {
   const spans = plan.spans.map(({ text, asks }) => `- ${JSON.stringify(text)} (${asks})`).join("\n");
   return filled(ownOrEnglish(plan.passage.language, "quiz"), { spans, passages: textsOf(shownTo(plan)) });
 }
 
 /**
- * Reads lines of JSON {kind, question, answer}. Other lines, and answers that the passages do not contain, are skipped.
+ * Reads the lines of a reply that are JSON {kind, question, answer}. Skips other lines, and questions whose answer the passages do
+ * not contain.
  */
 export function readQuiz(said: string, plan: ItemPlan): Written[] {
   const read = linesOf(said).flatMap((value): Written[] => {
@@ -53,14 +54,14 @@ export function readQuiz(said: string, plan: ItemPlan): Written[] {
   return read.slice(0, mostQuestions);
 }
 
-/** A second prompt: asks what the passages answer to each question. */
+/** Returns a second prompt, which asks a chat model to answer each question from the passages. */
 export function verifyPrompt(passages: readonly Passage[], questions: readonly string[]): string {
   const numbered = questions.map((question, at) => `${at + 1}. ${question}`).join("\n");
   const prompt = ownOrEnglish(passages[0]!.language, "verify");
   return filled(prompt, { questions: numbered, passages: textsOf(passages) });
 }
 
-/** The answer to each question: null if there is none, undefined if the line is missing or cannot be read. */
+/** Reads the answer to each question: null if there is none, undefined if the line is missing or cannot be read. */
 export function readAnswers(said: string, questions: number): (string | null | undefined)[] {
   const answers = new Array<string | null | undefined>(questions).fill(undefined);
   for (const value of linesOf(said)) {
@@ -71,7 +72,7 @@ export function readAnswers(said: string, questions: number): (string | null | u
   return answers;
 }
 
-/** Whether the reader gave the same answer, possibly with more or fewer of the surrounding words. */
+/** Whether a reader gave the same answer, possibly with more or fewer of the surrounding words. */
 export const isSameReading = (read: string | null | undefined, { kind, answer }: Written): boolean =>
   kind === "unanswerable"
     ? read === null

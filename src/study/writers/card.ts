@@ -3,10 +3,10 @@ import type { AdapterShape } from "../../engine/train/trainer.ts";
 
 export interface WriterCard {
   format: 1;
-  /** The only model that the adapter works with: the one it was trained for. */
+  /** The model that the adapter was trained for, and the only one that it works with. */
   base: { name: string; sha256: string };
   adapter: AdapterShape & { sha256: string };
-  /** Languages of its material, ISO 639-1. */
+  /** Languages of the training material, as ISO 639-1 codes. */
   languages: string[];
   material: { trained: number; held_out: number };
   training: {
@@ -15,7 +15,7 @@ export interface WriterCard {
     rate: number;
     seed: number;
     steps: number;
-    /** Loss of the last steps, nats a token. */
+    /** Loss of the last steps, in nats per token. */
     loss: number;
     /** The same for passages that are never trained. */
     held_out_loss: number;

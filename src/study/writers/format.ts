@@ -1,13 +1,13 @@
-// The shipped writer's input and output: plain text, the same for training and use, so that a base's chat template has
-// no part in it. The writer sees the headings and the clause but nothing else of the passage, because so small a model
-// would otherwise ask about a neighbouring sentence.
+// Formats the input and output of the shipped writer. They are plain text, in the same form in training and in use, without the
+// base's chat template. The writer sees the headings and the clause but nothing else of the passage, because so small a model would
+// otherwise ask about a neighbouring sentence.
 //
 //   TITLE
 //   CLAUSE
 //
 //   MANNER:→ QUESTION
 
-/** Ways of putting a question; each line of the training material has a question in each. */
+/** Ways of putting a question. Each line of the training material has a question in each of these manners. */
 export const manners = ["Question", "In other words", "Someone asks"] as const;
 export type Manner = (typeof manners)[number];
 
@@ -17,5 +17,5 @@ export const askingPrompt = (title: string, clause: string, manner: Manner): str
 
 export const oneLine = (text: string): string => text.replace(/\s+/g, " ").trim();
 
-/** The text that follows a prompt, without the end of text, which is a token of its own. */
+/** The text that follows a prompt, without the end-of-text token. */
 export const continuation = (text: string): string => ` ${text}`;

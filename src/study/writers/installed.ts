@@ -1,4 +1,4 @@
-// The shipped writer as installed in config/writer: the adapter, and the model that it was trained for.
+// Finds the shipped writer as installed in config/writer: the adapter, and the model that it was trained for.
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { installation } from "../../base/config.ts";

@@ -1,5 +1,5 @@
-// The base as its own writer. It writes questions about a passage, as a teacher would, and then answers them from the
-// passage to check them. Large bases do this well and small ones do not, which the first passages show.
+// The base as its own writer. It writes questions about a passage, as a teacher would, and then answers them from the passage to
+// check them. Large bases do this well and small bases do not. The first passages show whether a base does.
 
 import { sameAnswer } from "../gates.ts";
 import { readAnswers, verifyPrompt } from "../items/written.ts";
@@ -7,13 +7,13 @@ import type { Passage } from "../passages.ts";
 import { readReply, type TeacherReply, teacherPrompt, teacherWriter } from "./teacher.ts";
 import type { Speaker, Writer } from "./writer.ts";
 
-/** Maximum tokens of what it writes about a passage, and of its answers to that. */
+/** Maximum tokens of the base's questions about a passage, and of its answers to them. */
 const replyTokens = 512;
 const answerTokens = 256;
-/** Passages that it is tried on before it is known to write at all. */
+/** Number of passages on which the base is tried, to find out whether it can write at all. */
 const tried = 8;
 
-/** `speaker`: the base, asked as a chat. */
+/** Returns a writer that uses the base itself. `speaker`: the base, which is called as a chat. */
 export function selfWriter(speaker: Speaker, { seed }: { seed: number }): Writer {
   const replies = new Map<string, TeacherReply>();
   const teacher = teacherWriter("self", replies);
@@ -39,7 +39,7 @@ export function selfWriter(speaker: Speaker, { seed }: { seed: number }): Writer
       } else if (writes) await ask(passages);
       return teacher.propose(passages);
     },
-    /** The target's answer if the base gives it from the passage; otherwise empty. */
+    /** Returns the target's answer if the base, from the passage, repeats the answer that it gave with the question; otherwise "". */
     async read(written) {
       const byPassage = [...Map.groupBy(written, ({ target }) => target.passage)];
       const said = await speaker.chat(

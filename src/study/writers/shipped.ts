@@ -1,6 +1,6 @@
-// The shipped writer: an adapter of the starter model (config/writer). It was trained on short passages, and is used
-// where a probe finds its questions good. It asks for whole clauses, because so small a model cannot tell which words
-// of a clause a question asks for.
+// The shipped writer, which is an adapter of the starter model (config/writer). It was trained on short passages. Its questions are
+// used only if enough of them pass the gates in a probe. It asks for whole clauses, because so small a model cannot tell which
+// words of a clause a question asks for.
 
 import { headingOf } from "../heading.ts";
 import { isClause, type Target } from "../targets.ts";
@@ -10,12 +10,12 @@ import type { Speaker, Writer } from "./writer.ts";
 /** Maximum tokens of a question; a word takes more tokens in a language that the model has seen little of. */
 const questionTokens = 56;
 
-/** `speaker`: the starter model with the adapter. */
+/** Returns the shipped writer. `speaker`: the starter model with the adapter. */
 export function shippedWriter(
   speaker: Speaker,
   { languages, seed }: { languages: readonly string[]; seed: number },
 ): Writer {
-  /** The manner in which each question was asked for; its fluency is scored in the same one. */
+  /** The manner in which each question was requested. The fluency of the question is scored in the same manner. */
   const mannerOf = new Map<string, Manner>();
 
   return {
@@ -47,8 +47,7 @@ export function shippedWriter(
       );
       return scored.map(({ logprobs }) => sum(logprobs) / Math.max(1, logprobs.length));
     },
-    // It does not read: which clause it found to be the likeliest answer did not separate wrong questions from right
-    // ones.
+    // This writer does not read. The clause that it found to be the likeliest answer did not tell right questions from wrong ones.
     read: null,
   };
 }

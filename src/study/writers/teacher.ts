@@ -1,5 +1,5 @@
-// A teacher: another model that reads a passage and writes questions about it. The appliance asks it, never a run: its
-// replies come with the run's folder and are read here.
+// A teacher is another model that reads a passage and writes questions about it. The appliance calls the teacher; a run never does.
+// The teacher's replies come with the run's folder and are read here.
 
 import { headingOf } from "../heading.ts";
 import { filled, ownOrEnglish } from "../languages.ts";
@@ -15,15 +15,15 @@ export interface TeacherReply {
 /** Maximum questions read for one answer of a reply. */
 const mostQuestions = 8;
 
-/** A prompt for a chat model. It asks for questions in the passage's language. */
+/** Returns a prompt that asks a chat model for questions in the passage's language. */
 export function teacherPrompt(passage: Passage): string {
   const words = { heading: headingOf(passage), text: passage.text };
   return filled(ownOrEnglish(passage.language, "teach"), words);
 }
 
 /**
- * A second prompt: more questions for the answers of the first reply, unlike those that it had. A fact is found by a
- * question that was never trained the more often, the more wordings of it were.
+ * Returns a second prompt. It asks for more questions for the answers of the first reply, unlike the questions in that reply. The more
+ * wordings of a question are trained, the more often a wording that was not trained finds the answer.
  */
 export function furtherPrompt(passage: Passage, { asks }: TeacherReply): string {
   const lines = asks.map((ask) => JSON.stringify(ask)).join("\n");
@@ -31,7 +31,7 @@ export function furtherPrompt(passage: Passage, { asks }: TeacherReply): string 
   return filled(ownOrEnglish(passage.language, "teach_further"), words);
 }
 
-/** Both replies as one: the questions for each answer, the first reply's before the second's. */
+/** Joins both replies. For each answer, the questions of the first reply come before those of the second. */
 export function joinedReplies(first: TeacherReply, further: TeacherReply): TeacherReply {
   const asks = Map.groupBy([...first.asks, ...further.asks], ({ answer }) => answer);
   return {
@@ -43,8 +43,7 @@ export function joinedReplies(first: TeacherReply, further: TeacherReply): Teach
 }
 
 /**
- * Reads JSON objects, one a line or in an array. Other lines, and answers that the passage does not contain, are
- * skipped.
+ * Reads JSON objects, one per line or in an array. Skips other lines, and answers that the passage does not contain.
  */
 export function readReply(said: string, passage: Pick<Passage, "text">): TeacherReply {
   const asks = objectsIn(said).flatMap((value) => {
@@ -77,15 +76,15 @@ function parsed(text: string): unknown {
 }
 
 /**
- * Interleaves the lists: the first of each, then the second. Rows are taken from the beginning, so no fact of a
- * sentence has to wait until another is finished.
+ * Interleaves the lists: the first item of each, then the second of each, and so on. Rows are taken from the beginning, so no fact
+ * of a sentence waits until the questions for another are used up.
  */
 const inTurn = (lists: readonly (readonly string[])[]): string[] =>
   Array.from({ length: Math.max(0, ...lists.map(({ length }) => length)) }, (_, at) =>
     lists.flatMap((list) => list.slice(at, at + 1)),
   ).flat();
 
-/** `replies`: by the passage's id. */
+/** Returns a writer that gives the questions of a teacher's replies. `replies`: by the passage's id. */
 export function teacherWriter(name: string, replies: ReadonlyMap<string, TeacherReply>): Writer {
   const asksOf = (passage: Passage): TeacherReply["asks"] => replies.get(passage.id)?.asks ?? [];
   return {
@@ -103,8 +102,8 @@ export function teacherWriter(name: string, replies: ReadonlyMap<string, Teacher
                 .map(({ questions }) => questions),
             ),
       ),
-    // Training these answers beside those that are the whole sentence helps a natural question find its answer among
-    // many (`prove:study`: of 100 questions in other words, 41.5 in place of 23.6 were answered), with less drift.
+    // Training these short answers as well as whole sentences helps a natural question find its answer among many. In `prove:study`,
+    // 41.5 instead of 23.6 of 100 questions in other words were answered, with less divergence from the base.
     answerTo: ({ passage, kind }, question) =>
       kind === "clause"
         ? (asksOf(passage).find(({ questions }) => questions.includes(question))?.answer ?? null)

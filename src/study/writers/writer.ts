@@ -10,22 +10,22 @@ export interface Written {
 }
 
 export interface Writer {
-  /** Its name in the report. */
+  /** Name of the writer in the report. */
   name: string;
-  /** Languages it was made for; empty if unknown. */
+  /** Languages that the writer was made for; empty if unknown. */
   languages: readonly string[];
   /**
-   * Whether it is a teacher, which covers everything that a passage states, in its own words. A small writer covers
-   * some of it and strays, so its questions must find the passage by the passage's own words.
+   * Whether the writer covers everything that a passage states, in its own words, as a teacher does. A small writer covers less and
+   * often strays from the passage, so its questions must find the passage by the passage's own words.
    */
   isTeacher: boolean;
-  /** Spans worth asking for, each verbatim from its passage. */
+  /** For each passage, the spans worth asking for, verbatim from the passage. */
   propose(passages: readonly Passage[]): Promise<string[][]>;
   /** Questions for each target, unlike each other. */
   write(targets: readonly Target[]): Promise<string[][]>;
-  /** The words that answer its question; null if it does not know them, and then the target's whole answer is used. */
+  /** The words that answer a question of this writer. Null if unknown; the target's whole answer is then used. */
   answerTo: ((target: Target, question: string) => string | null) | null;
-  /** Mean log-likelihood of each question that it wrote, nats a token; null for a writer that cannot tell. */
+  /** Mean log-likelihood of each question of this writer, in nats per token; null for a writer that cannot score its questions. */
   fluency: ((written: readonly Written[]) => Promise<number[]>) | null;
   /**
    * The answers of a reader who sees the passage alone; empty if the passage has no answer. Null for a writer that does
@@ -41,17 +41,17 @@ export interface SayOptions {
 }
 
 /**
- * The model calls that writers and gates make. The caller that provides it caches the replies, so that a run killed
- * here asks nothing twice.
+ * The calls to a model that writers and gates make. The run that provides a speaker caches the replies, so that no call is repeated
+ * after the run was killed.
  */
 export interface Speaker {
-  /** The continuation of each prompt, up to the end of the text. */
+  /** The continuation of each prompt, up to the end-of-text token. */
   say(prompts: readonly string[], options: SayOptions): Promise<string[]>;
   /** The reply to each message, as a chat; empty if message and reply together exceed the context. */
   chat(messages: readonly string[], options: SayOptions): Promise<string[]>;
   /**
-   * For every token of `text` after `prompt`: the offset in the text where it ends (characters), and its
-   * log-probability, nats.
+   * For each row, and each token of `text` after `prompt`: the offset in characters at which the token ends in the text, and its
+   * log-probability in nats.
    */
   score(rows: readonly { prompt: string; text: string }[]): Promise<{ ends: number[]; logprobs: number[] }[]>;
 }

@@ -1,5 +1,5 @@
-// The stream of an auto-align: the events of its run and, between them, each change of its status or phase. An event's
-// id, `<run's seq>.<move's seq>`, says how far both were read, so that a client that reconnects misses nothing.
+// The stream of an auto-align: the events of its run and, between them, each change of its status or phase. The id of a
+// streamed event, `<run's seq>.<move's seq>`, tells how far both were read, so that a client that reconnects misses nothing.
 
 import type { FromSchema } from "json-schema-to-ts";
 import { sleep } from "../../../base/time.ts";
@@ -21,7 +21,7 @@ export async function* streamAutoAlign(
   const place = { offset: 0, seen: after.event };
   let move = after.move;
   while (!signal.aborted) {
-    // Asked before reading, so that whatever was written before the end is in what is read.
+    // Checked before reading, so that the last read includes everything that was written before the end.
     const isLast = source.isOver();
     // A change of status follows the event of the decision that caused it.
     for await (const { seq, text } of newEvents(source.path, place)) yield { id: `${seq}.${move}`, data: text };

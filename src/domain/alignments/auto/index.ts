@@ -1,10 +1,10 @@
-// Auto-aligns as their owner sees them. The request is recorded byte for byte; if it is carried out, a run folder is made from the
-// project's snapshot and queued under the auto-align's own id (auto/statuses.ts, auto/work.ts).
+// The endpoints of auto-aligns. Each request is recorded, with its configuration byte for byte. If it is carried out, a run folder is
+// made from the project's snapshot and queued under the auto-align's own id (auto/statuses.ts, auto/work.ts).
 //
 // Invariants:
 //   1. At most one auto-align of a project is under way at a time.
-//   2. A request that cannot be planned is recorded too, as FAILED with the reason: values are checked at planning.
-//   3. The folder holds nothing of the sealed questions but their number.
+//   2. A request that cannot be planned is recorded too, as FAILED with the reason, because its values are checked only at planning.
+//   3. Of the sealed questions, the run folder holds only salted marks, the size of each third and, after a look, scores and clusters.
 import { join } from "node:path";
 import { Failure, invalid } from "../../../base/errors.ts";
 import { newId } from "../../../base/ids.ts";
@@ -36,11 +36,11 @@ const nothingElse: Extra = { documents: [], also: () => {} };
 
 export interface AutoAligns {
   handlers: Handlers<Group>;
-  /** Starts an auto-align as the endpoint does. Throws what the endpoint throws. */
+  /** Starts an auto-align as the endpoint does, with `extra` added to its project. Throws what the endpoint throws. */
   begin(asked: AskedAutoAlign, caller: Caller, alignmentId: string, extra: Extra): Promise<Accepted>;
   /** The latest auto-aligns of a project, newest first. */
   shownOf(alignmentId: string): Shown[];
-  /** Throws under_way while an auto-align of the project is under way. */
+  /** Throws under_way if an auto-align of the project is under way. */
   refuseLive(alignmentId: string): void;
 }
 
@@ -57,12 +57,12 @@ export interface AutoAlignsParts extends PlanningParts {
   executes: boolean;
   /** Ids whose folders exist or are being made, and whose rows are not written yet. */
   making: Set<string>;
-  /** Whether a document is being removed from the snapshot of this alignment. */
+  /** Whether a document is being removed from the alignment's snapshot. */
   isLosing: (alignmentId: string) => boolean;
   wake: () => void;
   /** Throws not_found. */
   owned: (caller: Caller, alignmentId: string) => AlignmentRow;
-  /** Ends what the auto-align is doing now. Throws stop_rejected, stop_unreachable. */
+  /** Ends the auto-align's current run or look. Throws stop_rejected, stop_unreachable. */
   interrupt: (autoAlignId: string) => Promise<void>;
 }
 
@@ -190,7 +190,7 @@ export function createAutoAligns(parts: AutoAlignsParts): AutoAligns {
     });
   }
 
-  /** Keeps the reply for the request's idempotency key, in the transaction that made the row. */
+  /** Builds the reply and keeps it for the request's idempotency key, in the transaction that made the row. */
   function keep({ keepReply }: AskedAutoAlign, id: string, message: string): Accepted {
     const row = sql.byId.get(id)!;
     const reply = acceptedAs(row, message);
@@ -240,12 +240,12 @@ export function createAutoAligns(parts: AutoAlignsParts): AutoAligns {
     );
   }
 
-  /** Sets the flag first, so that a process that starts meanwhile learns of the stop from its request. */
+  /** Stops the current run or look. Sets the flag first, so that a process that starts meanwhile learns of the stop from its request. */
   async function interrupt(id: string): Promise<void> {
     setStopping(id, 1);
     await parts.interrupt(id).catch((error) => {
-      // A run that refuses goes on as before. One that does not answer is ended before long, and the best so far is
-      // packaged.
+      // A run that refuses the stop continues, so the flag is cleared. If a run does not answer, the flag stays set, so
+      // that no further phase starts once its process has ended.
       if (error instanceof Failure && error.code === "stop_rejected") setStopping(id, 0);
       throw error;
     });
@@ -273,7 +273,7 @@ export function createAutoAligns(parts: AutoAlignsParts): AutoAligns {
         if (known === null) throw invalid(["header", "last-event-id"], "is not the id of an event", "int_parsing");
         const source = {
           path: join(runs, id, "events.jsonl"),
-          /** Also true for an auto-align that was only recorded. */
+          /** True also for an auto-align that was only recorded. */
           isOver: () => {
             const row = sql.byId.get(id);
             return row === undefined || hasEnded(row.status) || row.job_state === null;

@@ -1,5 +1,5 @@
-// A look: an adapter answers a third of the sealed questions. The run that asked for it has ended, and learns only the
-// scores. If the appliance stops before the scores are written, the look is done again; after that they are read.
+// A look lets an adapter answer a third of the sealed questions. The run that requested the look has ended; the next run
+// learns only the scores and clusters. If the appliance stops before the scores are written, the look is repeated.
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { Failure } from "../../../base/errors.ts";
@@ -19,8 +19,8 @@ export interface LookParts {
   /** Sealed items in the benchmark's order. */
   sealedOf: (benchmarkId: string) => SealedItem[];
   /**
-   * Scores the samples, in [0, 1], by the target of the configuration. Returns the device's hours too, and records the
-   * use of the sealed split. Throws out_of_memory while others hold the memory that it needs.
+   * Scores the answers to the samples, in [0, 1], by the configuration's target. Returns the device's hours too, and
+   * records the use of the sealed split. Throws out_of_memory while the memory that it needs is in use.
    */
   score: (asked: {
     ref: ModelRef;
@@ -41,13 +41,13 @@ export interface Look {
   told: Told;
 }
 
-/** Waits between two checks for free memory, doubled each time up to the longest. */
+/** The wait between two attempts to get memory doubles each time, from the first value up to the longest. */
 const firstWaitMs = 2_000;
 const longestWaitMs = 60_000;
 
 /**
- * Scores the look unless its scores are there, and returns its number. `untilWritten` repeats a write while the disk is
- * full.
+ * Scores the look, unless its scores have already been written, and returns its number. `untilWritten` repeats a write
+ * while the disk is full.
  */
 export async function carryOutLook(
   parts: LookParts,
@@ -97,7 +97,8 @@ async function scoresOf(parts: LookParts, look: Look, number: number, signal: Ab
 }
 
 /**
- * The checkpoint that the run exported. Its name comes from the run, so it is checked and cannot be an arbitrary path.
+ * Returns a reference to the base or to a checkpoint that the run exported. The checkpoint's name comes from the run, so
+ * it is checked and cannot be an arbitrary path. Throws run_crashed.
  */
 function refOf({ autoAlignId, folder, base, told: { checkpoint } }: Look): ModelRef {
   const ref = { baseId: base.id, basePath: base.path };

@@ -1,5 +1,5 @@
-// Moves an auto-align from one status to the next. Each move is a compare-and-set that is kept in its history and
-// reported, in one transaction.
+// Moves an auto-align from one status to the next. Each move is a compare-and-set. The same transaction adds it to the
+// auto-align's history and reports it.
 import type { FailureCode } from "../../../base/errors.ts";
 import type { Clock } from "../../../base/time.ts";
 import type { AutoAlignRequest, AutoAlignStatus } from "../../../contract/auto-align.ts";
@@ -13,7 +13,7 @@ export interface Transition {
   alignmentId: string;
   from: AutoAlignStatus;
   to: AutoAlignStatus;
-  /** The kind of phase that began with it; null if none did. */
+  /** The kind of phase that began with this transition; null if none did. */
   phase: string | null;
   at: string;
 }
@@ -33,11 +33,11 @@ export interface Ending {
 
 export interface Moves {
   /**
-   * Moves to the status, in the caller's transaction, through the statuses between: one that ends before it was planned
-   * or had decided is reported as having been in each of them.
+   * Moves the auto-align to the status, in the caller's transaction. Each status on the way is recorded and reported
+   * too, for example if an auto-align ends before it was planned or before its first decision.
    */
   to(id: string, status: AutoAlignStatus, ending?: Ending): void;
-  /** Records that a phase begins, in the caller's transaction and in any unended status but PAUSED. */
+  /** Records that a phase begins, and moves to RUNNING if needed, in the caller's transaction. Not called while PAUSED. */
   intoPhase(id: string, phase: string): void;
 }
 
@@ -48,7 +48,7 @@ export function createMoves({
 }: {
   sql: AutoAlignsSql;
   clock: Clock;
-  /** Called inside the transaction of each transition, unless the request asked for no notification. */
+  /** Called inside the transaction of each transition, unless the request turned these notifications off. */
   onTransition: (transition: Transition) => void;
 }): Moves {
   function tell(row: AutoAlignRow, to: AutoAlignStatus, phase: string | null): void {

@@ -1,5 +1,5 @@
-// What an auto-align's run folder is made from: the project's snapshot and what the request asks for, or the reason why
-// it cannot be made.
+// Plans an auto-align: combines the project's snapshot and the request into the content of a run folder, or throws the
+// reason why that is impossible.
 import { Failure } from "../../../base/errors.ts";
 import { sha256 } from "../../../base/files.ts";
 import type { alignments } from "../../../contract/alignments.ts";
@@ -25,9 +25,9 @@ export type AskedAutoAlign = Pick<Input<(typeof alignments)["alignments.auto_ali
 
 /** What a request adds to its project. */
 export interface Extra {
-  /** Further documents that the run learns from. */
+  /** Further documents for the run to learn from. */
   documents: readonly SnapshotDocument[];
-  /** Called within the transaction that queues the auto-align; not called if it fails at planning. */
+  /** Called within the transaction that queues or only records the auto-align; not called if planning fails. */
   also: (autoAlignId: string) => void;
 }
 
@@ -37,7 +37,7 @@ export interface Base {
   architecture: string;
 }
 
-/** What a plan is made with. */
+/** The look-ups that planning needs. */
 export interface PlanningParts extends RewardModelsLookup {
   recipes: ReadonlyMap<string, Recipe>;
   /** Throws the reason if the base cannot be aligned. */
@@ -50,7 +50,7 @@ export interface PlanningParts extends RewardModelsLookup {
   checkMetric: (config: AutoAlignRequest["config"], benchmarkId: string) => Promise<void>;
 }
 
-/** The project's snapshot with the documents that the request adds. */
+/** Adds the request's own documents to the project's snapshot. */
 export const withDocuments = (snapshot: Snapshot, { documents }: Extra): Snapshot => ({
   ...snapshot,
   documents: [...snapshot.documents, ...documents],
@@ -65,7 +65,7 @@ interface Planning extends Pick<AskedAutoAlign, "body" | "raw"> {
   past: (baseId: string) => PastRow[];
 }
 
-/** Throws the reason if the auto-align fails at planning. */
+/** Checks the request and returns the content of its run folder. Throws the reason if the auto-align cannot be planned. */
 export async function planOf(
   parts: PlanningParts,
   { id, body, raw, project, caller, snapshot, past }: Planning,

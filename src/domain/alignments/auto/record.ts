@@ -1,4 +1,4 @@
-// An auto-align as its owner reads it: its full record, and its entry in the project's status.
+// Builds what the owner of an auto-align reads: its full record, and its entry in the project's status.
 import { type FailureCode, failures } from "../../../base/errors.ts";
 import type { alignments } from "../../../contract/alignments.ts";
 import type { AutoAlignRequest } from "../../../contract/auto-align.ts";
@@ -38,8 +38,8 @@ function errorOf({ error_code, error_text }: AutoAlignRow): Record["error"] {
 }
 
 /**
- * The record as JSON. The configuration's text is inserted unchanged: parsing and serialising it would change numbers
- * and duplicate keys.
+ * Returns the record as JSON. The configuration's text is inserted unchanged, because parsing and serialising would
+ * change its numbers and drop duplicate keys.
  */
 export function recordText(row: AutoAlignRow, cards: readonly { card_json: string }[]): string {
   const request = requestOf(row);

@@ -1,22 +1,25 @@
-// Looks up the models that an auto-align's reward names before anything is queued: a model that cannot be asked is
-// refused with the name of its field.
+// Looks up the models that an auto-align's reward names before anything is queued, so that a model that cannot be used
+// is refused with the name of its field.
 import { invalid } from "../../../base/errors.ts";
 import type { AutoAlignRequest } from "../../../contract/auto-align.ts";
 import type { Caller } from "../../../contract/endpoint.ts";
 import { mayReinforce, type RewardModels, rewardFields, rewardModelsOf } from "../../../run/folder/reward-models.ts";
 
-/** Models by id, and the API key on whose behalf an upstream is asked. */
+/** The reward models by id, and the id of the API key in whose name an upstream is asked. */
 export interface KeptRewardModels extends RewardModels {
   key_id: string;
 }
 
 export interface RewardModelsLookup {
-  /** Id and kind of a model of this appliance; null if the owner has none of that name. */
+  /** Finds a model of this appliance by id or name; null if the owner has none of that name. */
   describeModel: (ownerId: string, model: string) => { modelId: string; kind: string } | null;
   hasUpstream: (name: string) => boolean;
 }
 
-/** Null if the reward asks no model other than the base. Throws a validation failure that names the field. */
+/**
+ * Looks up the reward models of the request. Returns null if the request has no reinforcement phase, or if its reward
+ * asks no model other than the base. Throws a validation failure that names the field.
+ */
 export function foundRewardModels(
   { describeModel, hasUpstream }: RewardModelsLookup,
   request: AutoAlignRequest,

@@ -1,4 +1,4 @@
-// The statuses of an auto-align, and every legal move.
+// The statuses of an auto-align, and every legal move between them.
 //
 //   RECORDED ──claimed──► PLANNING ──first decision──► RUNNING ──► REACHED | BUDGET_SPENT | STOPPED | FAILED
 //      │                     │  └──failure──► FAILED    │  ▲
@@ -7,8 +7,8 @@
 //                                                      PAUSED
 //
 // Invariants, each a CHECK or trigger of the schema as well:
-//   1. It starts as RECORDED and moves only along these edges. One that has ended never moves again, and has ended_at.
-//   2. A FAILED one has a reason. A phase is under way only while RUNNING.
+//   1. An auto-align starts as RECORDED and moves only along these edges. Once it has ended, it never moves again and has ended_at.
+//   2. A FAILED auto-align has a reason. A phase is under way only while the status is RUNNING.
 import type { AutoAlignStatus } from "../../../contract/auto-align.ts";
 
 export const edges: Record<AutoAlignStatus, readonly AutoAlignStatus[]> = {
@@ -24,16 +24,16 @@ export const edges: Record<AutoAlignStatus, readonly AutoAlignStatus[]> = {
 
 export const hasEnded = (status: AutoAlignStatus): boolean => edges[status].length === 0;
 
-/** SQL condition on a row's status: it has not ended. */
+/** SQL condition that a row's status is not a final one. */
 export const isUnended = `status IN(${(Object.keys(edges) as AutoAlignStatus[])
   .filter((status) => !hasEnded(status))
   .map((status) => `'${status}'`)
   .join(", ")})`;
 
-/** The legal moves that lead from one status to another, the last one included. */
+/** Returns the statuses on the way from one status to another, `to` included. Throws if there is no way. */
 export function wayTo(from: AutoAlignStatus, to: AutoAlignStatus): AutoAlignStatus[] {
   if (edges[from].includes(to)) return [to];
-  // An auto-align that ends before it was planned, or before its first decision was reported, passes through these.
+  // An auto-align that ends before it was planned, or before its first decision was reported, passes through these statuses.
   const next = ({ RECORDED: "PLANNING", PLANNING: "RUNNING" } as Partial<Record<AutoAlignStatus, AutoAlignStatus>>)[
     from
   ];

@@ -1,5 +1,5 @@
-// All SQL of auto-aligns. One that is carried out has a row of `alignment` under its own id; one that was only recorded
-// has none.
+// All SQL of auto-aligns. An auto-align that is carried out has a row in `alignment` under its own id; an auto-align
+// that was only recorded has none.
 import type { AutoAlignStatus } from "../../../contract/auto-align.ts";
 import type { JobState } from "../../../jobs/states.ts";
 import type { Store } from "../../../store/open.ts";
@@ -16,7 +16,7 @@ export interface AutoAlignRow {
   /** The kind of phase under way. */
   phase: string | null;
   phases: number;
-  /** Score of the best checkpoint; null before the first decision. */
+  /** Dev score of the best checkpoint; null before the first decision. */
   dev_json: string | null;
   hours: number;
   confirmed: 0 | 1 | null;
@@ -29,7 +29,7 @@ export interface AutoAlignRow {
   created_at: string;
   updated_at: string;
   ended_at: string | null;
-  /** State of its latest job; null for an auto-align that was only recorded. */
+  /** State of the latest job; null for an auto-align that was only recorded. */
   job_state: JobState | null;
   job_error_code: string | null;
   job_error_text: string | null;
@@ -95,9 +95,7 @@ export const prepareAutoAligns = (store: Store) => ({
   live: store.prepare<[string], AutoAlignRow>(
     `${autoAlign} WHERE x.alignment_id = ? AND j.id IS NOT NULL AND x.${isUnended} LIMIT 1`,
   ),
-  /**
-   * Auto-aligns whose job has ended and whose status does not say so, because the appliance went down between the two.
-   */
+  /** Auto-aligns whose job has ended although their status has not, because the queue ended the job after a crash. */
   stranded: store.prepare<[], AutoAlignRow>(
     `${autoAlign} WHERE x.status IN('RECORDED', 'PLANNING', 'RUNNING') AND j.state IN('failed', 'stopped')`,
   ),
@@ -123,12 +121,12 @@ export const prepareAutoAligns = (store: Store) => ({
   cards: store.prepare<[string], { card_json: string }>(
     "SELECT card_json FROM auto_align_card WHERE auto_align_id = ? ORDER BY created_seq",
   ),
-  /** Stores what the latest card says. */
+  /** Stores the figures of the latest card. */
   note: store.prepare<{ id: string; phases: number; dev: string; hours: number; looks: string; at: string }>(
     `UPDATE auto_align SET phases = max(phases, :phases), dev_json = :dev, hours = max(hours, :hours), looks_json = :looks,
      updated_at = :at WHERE id = :id`,
   ),
-  /** Stores what the result of the run says. */
+  /** Stores the figures of the run's result. */
   conclude: store.prepare<{ id: string; phases: number; hours: number; confirmed: number | null; help: string }>(
     "UPDATE auto_align SET phases = :phases, hours = :hours, confirmed = :confirmed, help_json = :help WHERE id = :id",
   ),
@@ -139,8 +137,8 @@ export const prepareAutoAligns = (store: Store) => ({
     "UPDATE auto_align SET resumed_after = phases, help_json = '[]' WHERE id = :id",
   ),
   /**
-   * What the owner's earlier phases over a base gained, the latest first. A phase's result is on every card until the
-   * next phase, hence the grouping.
+   * The gains of the owner's earlier phases over a base, newest first. A phase's result is on every card until the next
+   * phase ends, so the cards are grouped by checkpoint.
    */
   past: store.prepare<{ ownerId: string; baseId: string }, PastRow>(
     `SELECT json_extract(c.card_json, '$.result.arm') AS arm, json_extract(c.card_json, '$.result.headroom') AS headroom,
@@ -149,7 +147,7 @@ export const prepareAutoAligns = (store: Store) => ({
      WHERE a.owner_id = :ownerId AND a.base_model_id = :baseId AND json_extract(c.card_json, '$.result') IS NOT NULL
      GROUP BY c.auto_align_id, json_extract(c.card_json, '$.result.checkpoint') ORDER BY min(c.created_seq) DESC LIMIT 50`,
   ),
-  /** Removes all auto-aligns of a project, but not what they made. */
+  /** Removes all auto-aligns of a project, but not their models or run folders. */
   removeOf: store.prepare<[string]>("DELETE FROM auto_align WHERE alignment_id = ?"),
 });
 

@@ -1,6 +1,6 @@
-// The thirds of a benchmark's sealed questions that an auto-align may look at, one after the other. A pure function of
-// the questions, so that the thirds are fixed before anything trains. Questions about one fact are in one third:
-// otherwise one look would reveal something of the next.
+// Splits a benchmark's sealed questions into the thirds that an auto-align may look at, one after the other. The thirds
+// depend only on the questions, so they are fixed before anything trains. Questions about one fact are in one third,
+// because otherwise one look would reveal something of the next.
 import { sha256 } from "../../../base/files.ts";
 
 export interface SealedItem {
@@ -11,9 +11,9 @@ export interface SealedItem {
 export const thirdsCount = 3;
 
 /**
- * Splits the questions into disjoint thirds, as equal in size as the clusters allow: the largest cluster first, each
- * into the smallest third so far. Clusters of the same size are ordered by hash, not by their place in the benchmark.
- * Null if there are fewer clusters than thirds.
+ * Splits the questions into three disjoint parts of nearly equal size. Takes the clusters from the largest to the
+ * smallest and puts each into the part that is smallest so far. Orders clusters of the same size by hash, not by their
+ * place in the benchmark. Returns null if there are fewer than three clusters.
  */
 export function thirdsOf<Item extends SealedItem>(sealed: readonly Item[]): Item[][] | null {
   const clusters = [...Map.groupBy(sealed, ({ cluster }) => cluster)].map(([cluster, items]) => ({

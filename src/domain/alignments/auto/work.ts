@@ -1,4 +1,4 @@
-// What the run worker does for an auto-align: decisions become cards, and each end of the run's process leads to the next status.
+// What the run worker does for an auto-align: it stores decisions as cards, and turns each end of the run's process into a status.
 //
 //   claimed ──► PLANNING ··· first card ──► RUNNING ··· phases ··· ──► process ends
 //      look       ──► the third is scored ──► job queued again         (after a kill the look is repeated, or its scores are read)
@@ -7,8 +7,8 @@
 //      stopped    ──► before the first decision STOPPED, else job queued again to package the best so far
 //      failed     ──► job failed, FAILED
 //
-// Every line is one transaction with the job's own move, so the two cannot disagree. Jobs that the queue ended by itself because the
-// appliance went down are passed on at the next start.
+// Wherever a line moves the job, the status moves in the same transaction, so the two cannot disagree. If the queue itself ends a job
+// after a crash of the appliance, the status follows at the same start (`tellStranded`).
 import { Failure, type FailureCode } from "../../../base/errors.ts";
 import type { Log } from "../../../base/log.ts";
 import type { Clock } from "../../../base/time.ts";
@@ -21,26 +21,26 @@ import type { Ending, Moves } from "./moves.ts";
 import type { AutoAlignsSql } from "./store.ts";
 
 export type Told = NonNullable<RunResult["auto_align"]>;
-/** What each claim tells the run again. */
+/** The values of an auto-align that each claim writes into its request anew. */
 export type AutoAlignClaim = Pick<NonNullable<RunRequest["auto_align"]>, "resumed_after" | "stopping">;
 
 export interface AutoAlignWork {
   claimed(id: string): void;
   claimOf(id: string): AutoAlignClaim;
-  /** Whether a decision was reported yet. */
+  /** Whether the run has reported a decision. */
   placeOf(id: string): "unplanned" | "decided";
   /**
-   * Stores what the run decided, in one transaction with its progress. `advance` returns whether the claim is still
-   * valid. Attempts are counted from the last decision: a run that fails again and again is given up, but not one that
-   * works for days.
+   * Stores the run's decisions, in one transaction with its progress. `advance` saves the progress and returns whether
+   * the claim is still valid. A new decision resets the count of attempts, so that a run that fails repeatedly is given
+   * up, but not a run that makes progress for days.
    */
   save(claim: Claim, cards: readonly unknown[], advance: () => boolean): void;
-  /** The process ended for a look, and the scores are written. */
+  /** Called when the process has ended for a look and the scores are written. */
   looked(claim: Claim, look: number): void;
   paused(claim: Claim, told: Told): void;
-  /** `also` runs in its transaction; if there is a model, it registers that. */
+  /** `also` runs in the same transaction; it registers the model, if there is one. */
   completed(claim: Claim, told: Told, also: () => void): void;
-  /** The process was stopped. */
+  /** Called when the process was stopped. */
   stopped(claim: Claim): void;
   failed(claim: Claim, ending: Ending): void;
 }
@@ -64,8 +64,8 @@ export function createAutoAlignWork(parts: {
   const { store, sql, queue, clock, log, moves } = parts;
 
   /**
-   * Stores a card in the caller's transaction. Returns whether it is new: a run that was killed reports its last card
-   * again.
+   * Stores a card in the caller's transaction. Returns false if the card is already stored, because a run that was
+   * killed reports its last card again.
    */
   function take(id: string, card: ToldCard): boolean {
     const { step, next, hours, looks, best } = card;
@@ -116,7 +116,7 @@ export function createAutoAlignWork(parts: {
       }),
     looked: (claim, look) => requeue(claim, `look ${look + 1} is scored`),
     paused(claim, told) {
-      // The stop came after the run had ended. A paused auto-align would not act on it.
+      // The stop came after the run had ended. A paused auto-align would ignore it, so the job is queued again.
       if (sql.byId.get(claim.subjectId)!.stopping === 1) return requeue(claim, "paused, and asked to stop");
       queue.move(claim, "succeeded", {}, () => conclude(claim.subjectId, told, "PAUSED"));
     },
@@ -146,7 +146,7 @@ export function createAutoAlignWork(parts: {
 }
 
 /**
- * Gives auto-aligns whose job the queue ended after a crash of the appliance their final status. Called at start, after
+ * Sets the final status of auto-aligns whose job the queue ended after a crash of the appliance. Called at start, after
  * the queue has recovered.
  */
 export function tellStranded({ store, sql, moves }: { store: Store; sql: AutoAlignsSql; moves: Moves }): void {

@@ -1,4 +1,4 @@
-// Has a model check drafts, one group at a time, until there are as many items as wanted.
+// Has a model check drafts, one group at a time, until the benchmark has as many items as wanted.
 import { formatChat } from "../../../engine/format/chat-format.ts";
 import type { Generator, ModelRef } from "../../../engine/generator.ts";
 import type { Claim } from "../../../jobs/queue.ts";
@@ -7,7 +7,7 @@ import { type Checked, checkDrafts, choose, type Scored, type Verdict } from "./
 import type { Draft } from "./gates.ts";
 import { isStopping, type MakeParts, markOf, settingsOf, takenOver } from "./parts.ts";
 
-/** Drafts that are checked between two writes. */
+/** Number of drafts that are checked before their verdicts are written. */
 const groupSize = 8;
 /** Token limit of a closed-book answer. */
 const answerTokens = 16;
@@ -22,8 +22,8 @@ export const checkedOf = (rows: BenchmarkRows, id: string): Checked[] =>
     }));
 
 /**
- * Checks drafts until there are as many items as wanted or no draft is left. Calls `onDraft` for each draft checked,
- * even before it is written.
+ * Checks drafts until there are as many items as wanted, no draft is left, or a stop is requested. Calls `onDraft` for
+ * each draft before its verdict is written.
  */
 export async function check(
   parts: MakeParts,
@@ -61,7 +61,7 @@ export async function check(
   }
 }
 
-/** The questions of the checks, put to the model as chats. */
+/** Returns the functions with which the checks query the model. Each prompt is sent as a chat. */
 function asking(generator: Generator, ref: ModelRef, signal: AbortSignal) {
   const tokenizer = generator.tokenizer(ref.baseId);
   const context = Math.min(generator.slotContext, tokenizer.trainContext || generator.slotContext);

@@ -1,20 +1,21 @@
-// What a model is asked about a draft. The checker sees the chunk and nothing else of the documents. A small model
-// cannot be trusted to write an answer, so the check is which of several answers it gives the highest likelihood (note,
-// gate 4: extractive agreement).
+// Checks drafts with a model, which sees the draft's chunk and nothing else of the documents. A small model cannot be
+// trusted to write an answer. Instead, the right answer must be likelier to it than the wrong ones (note, gate 4:
+// extractive agreement).
 import { choose as likeliest } from "../../../base/likelihood.ts";
 import type { Draft } from "./gates.ts";
 
 export interface Verdict {
   /**
-   * Mean log-prob per token of the answer given the chunk, minus that of the best wrong answer. Without a wrong answer:
-   * minus that of the answer without the chunk, and minus `leastGain`. Null for a refusal and if `tooLong`.
+   * Mean log-prob per token of the right answer given the chunk, minus that of the likeliest wrong answer. If there is
+   * no wrong answer, that of the right answer without the chunk is subtracted instead, and `leastGain` too. Null for a
+   * refusal and if `tooLong`.
    */
   margin: number | null;
-  /** Answered correctly without a document. */
+  /** Whether the model answered correctly without a document; false for a refusal. */
   known: boolean;
-  /** For a choice: whether the options alone led to the right one. */
+  /** For a choice, whether the model picked the right option from the options alone. Null for other types and if `tooLong`. */
   guessed: boolean | null;
-  /** The chunk does not fit the checker's context, so it was asked nothing about the chunk. */
+  /** Whether a prompt does not fit the checker's context. If so, the checker was asked only the question, without the chunk. */
   tooLong: boolean;
 }
 
@@ -23,9 +24,9 @@ export interface Scored {
   answer: string;
 }
 
-/** ln p of each answer's tokens after its prompt. Calls `onRow` for each row in order, as soon as it is known. */
+/** Returns ln p of each answer's tokens after its prompt. Calls `onRow` for each row, in order, as soon as it is scored. */
 export type Score = (rows: readonly Scored[], onRow: (index: number) => void) => Promise<Float64Array[]>;
-/** The greedy answer to each question, without a document. */
+/** Returns the greedy answer to each question, without a document. */
 export type Answer = (questions: readonly string[]) => Promise<string[]>;
 /** Whether prompt and answer fit the model's context. */
 export type Fits = (row: Scored) => boolean;
@@ -45,7 +46,7 @@ const optionsOnly = ({ choices }: Draft): string =>
 
 export const isAnswerable = ({ margin, tooLong }: Verdict): boolean => !tooLong && (margin === null || margin > 0);
 
-/** Calls `onDraft` once for each draft, as soon as its likelihoods, which take longest, are known. */
+/** Checks the drafts. Calls `onDraft` once for each draft, as soon as its likelihoods are known, because they take longest. */
 export async function checkDrafts(
   drafts: readonly Draft[],
   {
@@ -89,7 +90,10 @@ export async function checkDrafts(
   });
 }
 
-/** The right answer, then the wrong ones. If there are none: the right answer with the chunk and without it. */
+/**
+ * Returns the right answer and then up to `mostRivals` wrong ones, each given the chunk. If there is no wrong answer,
+ * returns the right answer with the chunk and without it. Empty for a refusal.
+ */
 function openRows(draft: Draft): Scored[] {
   if (draft.type === "refusal") return [];
   const prompt = openBook(draft);
@@ -103,8 +107,9 @@ const optionRows = (draft: Draft): Scored[] =>
   draft.type === "choice" ? draft.choices.map((answer) => ({ prompt: optionsOnly(draft), answer })) : [];
 
 /**
- * With this margin SmolLM2-135M passes 10 of 16 right items. Comparing what the chunk adds to each answer's likelihood,
- * instead of the likelihood with the chunk, passed 2 of the first 8 where this passes 5.
+ * Returns the margin of a verdict. With this margin, SmolLM2-135M passed 10 of 16 correct items. An alternative margin
+ * compares how much the chunk raises the likelihood of each answer; it passed 2 of the first 8 items, where this margin
+ * passed 5.
  */
 function marginOf(draft: Draft, scores: readonly Float64Array[]): number | null {
   if (draft.type === "refusal") return null;
@@ -120,16 +125,18 @@ export interface Checked {
   verdict: Verdict;
 }
 
-/** Maximum share of items that the model already knows, which become the retention split. */
+/** Maximum share of items whose answer the model already knows. They become the retention split. */
 const mostKnown = 0.3;
 /**
- * Maximum share of items that nothing answers. No likelihood checks them, so they would prevail where few others pass.
+ * Maximum share of unanswerable items. No likelihood check drops them, so they would dominate wherever few other items
+ * pass.
  */
 const mostDeclined = 0.2;
 
 /**
- * The items of the benchmark: answerable ones, in the order of `checked`. At most three in ten are known already, at
- * most one in five is to be declined, and the options give away no more choices than chance would.
+ * Chooses the items of the benchmark from the drafts that pass the checks, in the order of `checked`. The limits are
+ * `mostKnown`, `mostDeclined`, and about as many choices guessed from the options alone as by chance. Also returns how
+ * many drafts pass each step.
  */
 export function choose(
   checked: readonly Checked[],

@@ -1,5 +1,5 @@
-// Documents → drafts that no model has checked yet: which passages are asked about, who writes the questions, and what the gates let
-// through.
+// Turns documents into drafts that no model has checked yet: plans which passages to ask about, has the questions written, and applies
+// the gates.
 import { Failure } from "../../../base/errors.ts";
 import type { SnapshotDocument } from "../../../contract/run-folder.ts";
 import type { Claim } from "../../../jobs/queue.ts";
@@ -17,7 +17,7 @@ const noGates = JSON.stringify({ gates: [], categories: {} } satisfies Gates);
 const unwritten =
   "No model wrote questions. Questions about tables and key-value lines are made from fixed templates; questions about other text need a generator_model";
 
-/** Plans questions for the generator model. Without a generator or plans, makes the drafts at once. */
+/** Plans the questions for the generator model to write. If there is no generator or no plan, makes the drafts at once. */
 export async function read(parts: MakeParts, claim: Claim, draft: DraftRow, signal: AbortSignal): Promise<void> {
   const { rows, store, clock } = parts;
   const { seed, wanted, generator } = settingsOf(draft);
@@ -56,14 +56,14 @@ async function withDocuments(
 }
 
 /**
- * Verified passages to write for each question wanted: the checks drop some. A passage is verified if a reader answers
- * one of its questions as the writer did.
+ * Number of verified passages for each item wanted; more than one, because the checks drop some. A passage is verified
+ * if a reader gives the same answer as the writer to at least one of its questions.
  */
 const enough = 1.5;
 
 /**
- * Writes questions until there are enough verified passages or no plan is left, each time has unanswerable ones searched
- * for in other passages, then applies the gates.
+ * Writes questions until there are enough verified passages or no plan is left. After each group, searches other
+ * passages for answers to its unanswerable questions. At the end, applies the gates.
  */
 export async function phrase(parts: MakeParts, claim: Claim, draft: DraftRow, signal: AbortSignal): Promise<void> {
   const { rows } = parts;
@@ -95,7 +95,7 @@ export async function phrase(parts: MakeParts, claim: Claim, draft: DraftRow, si
           keep(at, [written[at]!.map((one) => (one === item ? searched : one))], since);
         }
       };
-      // A process that ended between writing and searching left some open.
+      // If an earlier process ended between writing and searching, some questions still have to be searched for.
       await searchOpen();
       while (written.length < plans.length && !isEnough()) {
         signal.throwIfAborted();
@@ -133,7 +133,7 @@ function keepWritten(
   });
 }
 
-/** The model that the request names; null where it names none. */
+/** Returns a writer that asks the model that the request names; null if it names none. */
 function writerOf(parts: MakeParts, draft: DraftRow, signal: AbortSignal): ItemWriter | null {
   const { generator: by } = settingsOf(draft);
   return by && chatWriter((content) => parts.say(draft.owner_id, by, content, signal));
@@ -141,12 +141,12 @@ function writerOf(parts: MakeParts, draft: DraftRow, signal: AbortSignal): ItemW
 
 interface Material {
   documents: SnapshotDocument[];
-  /** What the writer wrote; null if none was asked. */
+  /** What the writer wrote; null if no writer was asked. */
   written: readonly WrittenOf[] | null;
   thread: StudyThread;
 }
 
-/** Replaces the plans by drafts, in one transaction with the counts of the gates. */
+/** Replaces the plans with drafts, in one transaction with the counts of the gates. */
 async function settle(
   parts: MakeParts,
   claim: Claim,

@@ -1,4 +1,5 @@
-// The gates that need no model, in order; what one drops, the next never sees. Reference: alignment note, gates 3 and 6 to 9.
+// The gates that need no chat model, in order. What one gate drops does not reach the next. Reference: alignment note, gates 3 and 6
+// to 9.
 import { nearDuplicate, signatureOf, similarityOf } from "../../../base/minhash.ts";
 import { containsWords, normalised, wordsOf } from "../../../base/text.ts";
 import type { ReadDocument } from "../../../contract/documents.ts";
@@ -8,7 +9,7 @@ import { type ItemKind, takeByShare } from "../../../study/items/kinds.ts";
 /** A document as it is cited: all `start` and `end` offsets count characters of `text`. */
 export type SourceDocument = Pick<ReadDocument, "id" | "name" | "media_type" | "text" | "pages" | "blocks">;
 
-/** How many came to a gate and how many passed. */
+/** The number of candidates that reached a gate, and the number that passed. */
 export interface GateCount {
   gate: string;
   in: number;
@@ -17,19 +18,22 @@ export interface GateCount {
   skipped?: string;
 }
 
-/** A candidate with the one wording that is asked. */
+/** A candidate with the one wording that the benchmark uses. */
 export interface Draft extends Omit<ItemCandidate, "wordings"> {
   question: string;
 }
 
-/** Highest allowed rank of the passage in a search by the question. */
+/** The passage must be among this many first results of a search by the question. */
 const foundWithin = 2;
 /** Maximum characters of a question; people would not ask longer ones. */
 const longestQuestion = 300;
 /** Maximum characters of a quote; see the contract. */
 const longestQuote = 20_000;
 
-/** `unwritten`: why no model wrote questions; null where one did. */
+/**
+ * Passes the candidates through the gates, and returns the drafts in the order in which to check them. `unwritten` tells
+ * why no model wrote questions; null if one did.
+ */
 export function passGates(
   candidates: readonly ItemCandidate[],
   documents: readonly Pick<SourceDocument, "id" | "text">[],
@@ -71,8 +75,8 @@ const isQuestion = ({ question }: Wording): boolean =>
   question.length <= longestQuestion && !question.includes("\n") && /\p{L}.*[?？]$/u.test(question);
 
 /**
- * Whether the answer is in the passage and in the last quote word for word, and all quotes are verbatim from their
- * documents. A refusal must have no citations.
+ * Whether the answer occurs word for word in the passage and in the last quote, and every quote is verbatim from its
+ * document. A refusal must have no citations.
  */
 function isGrounded({ citations, response, chunk, type }: ItemCandidate, textOf: ReadonlyMap<string, string>): boolean {
   if (type === "refusal") return citations.length === 0;
@@ -82,13 +86,13 @@ function isGrounded({ citations, response, chunk, type }: ItemCandidate, textOf:
     ({ document, start, end, quote }) =>
       quote.trim() !== "" && quote.length <= longestQuote && textOf.get(document)?.slice(start, end) === quote,
   );
-  // The document may have marks between the answer's words that its plain text lacks.
+  // The document may have marks between the answer's words that the passage lacks.
   return isVerbatim && (stands(last.quote, response) || containsWords(last.quote, response));
 }
 
 /**
- * Whether `part` occurs in `whole` without being cut out of a longer word or number. Commas cannot decide that: they
- * separate cells as well as thousands.
+ * Whether `part` occurs in `whole` without being cut out of a longer word or number. A comma counts as the end of a
+ * number, because commas separate cells as well as thousands.
  */
 function stands(whole: string, part: string): boolean {
   const letter = /[\p{L}\p{N}]/u;
@@ -100,15 +104,15 @@ function stands(whole: string, part: string): boolean {
   return false;
 }
 
-/** Whether the question by itself leads to its passage and does not contain its answer or one of its choices. */
+/** Whether a search by the question alone finds its passage, and the question contains neither its answer nor a choice. */
 const standsAlone = ({ question, rank }: Wording, { response, type, choices }: ItemCandidate): boolean =>
   rank <= foundWithin &&
   (type === "refusal" || !containsWords(question, response)) &&
   !choices.some((choice) => containsWords(question, choice));
 
 /**
- * Drops wordings for which candidates have different answers. Compares words only: a small model that is shown another
- * passage takes its answer from there.
+ * Drops wordings that have different answers in different candidates. Compares only words and asks no model, because a
+ * small model that is shown another passage takes its answer from that passage.
  */
 function withoutContradiction(all: readonly ItemCandidate[]): ItemCandidate[] {
   const answers = new Map<string, Set<string>>();
@@ -121,9 +125,9 @@ function withoutContradiction(all: readonly ItemCandidate[]): ItemCandidate[] {
 }
 
 /**
- * Keeps one of several near-identical questions with the same cluster and answer. Questions on rows of one table are
- * alike on purpose, but are in different clusters. MinHash compares sets of single words here, because one changed word
- * in a question changes most of its runs of words.
+ * Keeps the first of several identical questions, and of several near-identical questions with the same cluster and
+ * answer. Questions about rows of one table are alike on purpose, but are in different clusters. MinHash compares sets
+ * of single words here, because one changed word in a question changes most of its runs of words.
  */
 export function withoutDuplicates(all: readonly Draft[]): Draft[] {
   const kept = new Map<string, Buffer[]>();
@@ -142,17 +146,17 @@ export function withoutDuplicates(all: readonly Draft[]): Draft[] {
 }
 
 /**
- * Minimum cosine of two questions that count as the same. MiniLM gives 0.91 for "Sales" and "the Sales department",
- * 0.88 for siblings.
+ * Two questions count as the same from this cosine on. MiniLM gives 0.91 for questions about "Sales" and "the Sales
+ * department", but 0.88 for questions about sibling subjects.
  */
 const sameMeaning = 0.9;
 
-/** Vectors of unit length, one for each text. */
+/** Returns a vector of unit length for each text. */
 export type Embed = (texts: readonly string[]) => Promise<readonly Float32Array[]>;
 
 /**
- * Drops a question that asks the same of one subject as an earlier one, with the same document and answer. Only
- * questions that share document and answer are embedded.
+ * Drops a question that means the same as an earlier question with the same document, answer and subject. Only
+ * questions that share document and answer are embedded. Keeps all refusals.
  */
 export async function withoutParaphrases(all: readonly Draft[], embed: Embed): Promise<Draft[]> {
   const together = Map.groupBy(
@@ -189,9 +193,9 @@ function isFairChoice({ type, choices, response }: Draft): boolean {
 }
 
 /**
- * Sorts the drafts for checking, so that the kept ones cover the documents wherever the checking ends: one draft of
- * every passage before a second of any, model-written ones before plain forms, and among those the kind that is
- * furthest behind its share.
+ * Sorts the drafts for checking, so that the items cover the documents even if checking ends early. Every passage gets
+ * one draft before any gets a second. Within a passage, drafts that a model wrote come before plain forms, and among
+ * equals the kind comes first that is furthest behind its share.
  */
 function inOrder(drafts: readonly Draft[]): Draft[] {
   const passages = [...Map.groupBy(drafts, ({ passage }) => passage).values()].map((own) => ({

@@ -4,10 +4,10 @@
 //                  └──(no model writes)──► ▲
 //
 // Invariants:
-//   1. Plans are written in one transaction. So are the drafts that replace them, with the counts of the gates: a restart reads
-//      the documents again or not at all.
-//   2. No passage is written about twice and no draft is checked twice: a group's results are written in one transaction under
-//      the claim.
+//   1. Plans are stored in one transaction. So are the drafts that replace them, with the counts of the gates. So a restart finds
+//      all plans or drafts, or none.
+//   2. No passage is written about again, and no draft is checked again, once the result is stored. A group's results are stored
+//      in one transaction under the claim.
 //   3. The benchmark appears as a whole, in the transaction that ends the job, and passes the same checks as an upload.
 import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -27,7 +27,8 @@ export const checker =
 
 export interface Maker extends Worker {
   /**
-   * Drafts checked so far of the benchmark being made, including those not written yet: a group takes half a minute.
+   * Number of drafts checked so far, if this benchmark is being made; otherwise 0. Includes drafts whose verdicts are
+   * not stored yet, because a group takes half a minute.
    */
   checked(benchmarkId: string): number;
 }
@@ -89,7 +90,7 @@ async function finish(parts: MakeParts, claim: Claim, signal: AbortSignal): Prom
     bytes: Buffer.byteLength(text),
     sha256: sha256(text),
   };
-  // The file holds the sealed answers: only this user can read it, and it is removed once the benchmark is kept.
+  // The file holds the sealed answers, so only the server's system user can read it, and it is removed in the end.
   await writeFile(file.path, text, { mode: 0o600 });
   try {
     await parts.keep(draft, file, signal, () => {
@@ -110,7 +111,7 @@ function noItem(gates: readonly GateCount[]): Failure {
 }
 
 /**
- * The items in the form of an upload. Clusters with an item that the model already knows go to the retention split,
+ * Formats the items as an upload in JSONL. Clusters with an item that the model already knows go to the retention split,
  * because an alignment must not lose that knowledge.
  */
 function rowsOf(chosen: readonly Checked[]): string {

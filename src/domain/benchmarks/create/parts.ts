@@ -1,4 +1,4 @@
-// Dependencies of the benchmark maker, and what its phases share.
+// The dependencies of the benchmark maker, and the helpers that its phases share.
 import { Failure } from "../../../base/errors.ts";
 import type { Clock } from "../../../base/time.ts";
 import type { UploadedFile } from "../../../contract/endpoint.ts";
@@ -13,11 +13,11 @@ export interface DraftSettings {
   model_id: string;
   wanted: number;
   seed: number;
-  /** The model that writes the questions and the API key it is asked with; null: only plain forms. */
+  /** The model that writes the questions, and the API key in whose name it is asked; null if only plain forms are used. */
   generator: { model: string; provider: string | null; key_id: string } | null;
 }
 
-/** For a draft: how many candidates came to each gate and how many passed, and the number of items per category. */
+/** How many candidates of a draft benchmark reached and passed each gate, and the number of items per category. */
 export interface Gates {
   gates: GateCount[];
   categories: Record<string, number>;
@@ -29,13 +29,13 @@ export interface MakeParts {
   queue: Queue;
   clock: Clock;
   generator: Generator;
-  /** Folder of the benchmark's file until it is kept. */
+  /** Folder of the benchmark's file until the benchmark is kept. */
   folder: string;
   documentsOf: (ownerId: string, ids: readonly string[]) => Promise<SourceDocument[]>;
   findModel: (ownerId: string, modelId: string) => { ref: ModelRef };
   lease: (ref: ModelRef) => Promise<{ release(): Promise<void> }>;
   grade: Grade;
-  /** The sentence encoder that is installed; null where none is. */
+  /** The installed sentence encoder; null if there is none. */
   encoder: () => ModelRef | null;
   /** A chat model's answer to one message, at temperature 0. */
   say: (
@@ -44,13 +44,13 @@ export interface MakeParts {
     content: string,
     signal: AbortSignal,
   ) => Promise<string>;
-  /** Keeps the items as an upload would be kept; `also` runs in its transaction. */
+  /** Keeps the items like an upload; `also` runs in the same transaction. */
   keep: (draft: DraftRow, file: UploadedFile, signal: AbortSignal, also: () => void) => Promise<void>;
 }
 
 export const settingsOf = (draft: DraftRow): DraftSettings => JSON.parse(draft.settings_json) as DraftSettings;
 
-/** Parameters by which a write checks that the claim is still held. */
+/** Returns the parameters with which a write checks that the claim is still held. */
 export const markOf = (draft: Pick<DraftRow, "id">, claim: Claim): Claimed & { id: string } => ({
   id: draft.id,
   jobId: claim.jobId,

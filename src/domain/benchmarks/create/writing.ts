@@ -1,5 +1,5 @@
-// The chat model that the request names writes questions for planned passages. In another message it then answers them
-// from the passages alone, without being shown its earlier answers.
+// The chat model that the request names writes questions and answers for planned passages. Then, in a new message, it
+// answers the questions from the passages alone, without seeing its earlier answers.
 import type { ItemPlan } from "../../../study/items/plan.ts";
 import {
   isSameReading,
@@ -14,14 +14,17 @@ import {
 import type { Passage } from "../../../study/passages.ts";
 
 export interface ItemWriter {
-  /** Number of plans that are written for between two writes to the store. */
+  /** Number of plans for which questions are written before they are stored. */
   together: number;
   write(plans: readonly ItemPlan[]): Promise<Verified[][]>;
-  /** An unanswerable question, verified only if no passage that was `found` for it answers it. Those of the plan were shown before. */
+  /**
+   * Looks for an answer to an unanswerable question in the `found` passages. The question stays verified only if they do not answer
+   * it. Skips the plan's own passages, which were shown before.
+   */
   search(item: Verified, plan: ItemPlan, found: readonly Passage[]): Promise<Verified>;
 }
 
-/** A writer that asks a chat model. `say` throws if the model cannot answer. */
+/** Creates a writer that asks a chat model. `say` throws if the model cannot answer. */
 export const chatWriter = (say: (content: string) => Promise<string>): ItemWriter => ({
   together: 1,
   write: (plans) => Promise.all(plans.map((plan) => writeOne(plan, say))),
@@ -33,7 +36,7 @@ export const chatWriter = (say: (content: string) => Promise<string>): ItemWrite
   },
 });
 
-/** Whether other passages are still to be searched for an answer. */
+/** Whether other passages must still be searched for an answer. */
 export const isToSearch = ({ kind, verified, searched }: Verified): boolean =>
   kind === "unanswerable" && verified && searched !== true;
 

@@ -1,11 +1,11 @@
-// Which captured answers speak for an auto-align, and what it should be asked for. Pure.
+// Selects the captured answers that are evidence for an auto-align, and suggests its target score and hours. Pure.
 import { findOverlap } from "../../../study/leakage.ts";
 import { type Filtered, filter } from "../filter.ts";
 import type { EvidenceRow, Project } from "./store.ts";
 
-/** Ratings and confidence scores below it speak against an answer. */
+/** An answer with a rating or a confidence score below this counts as poor. */
 export const poor = 50;
-/** Minimum number of captured answers for a proposal: fewer say little about a model that answers all day. */
+/** Minimum number of captured answers for a proposal. Fewer say little about a model that answers all day. */
 export const leastEvidence = 10;
 
 export interface Evidence {
@@ -14,7 +14,8 @@ export interface Evidence {
 }
 
 /**
- * `rows`: in the order they were captured. `benchmarkQuestions`: of all the owner's benchmarks, sealed items included.
+ * Selects the rows that are evidence, and counts those left out by reason. `rows` are in the order in which they were captured.
+  * `benchmarkQuestions` are those of all the owner's benchmarks, sealed items included.
  */
 export function evidenceOf(rows: readonly EvidenceRow[], benchmarkQuestions: readonly string[]): Evidence {
   const { taken, left } = filter(rows, {
@@ -23,13 +24,13 @@ export function evidenceOf(rows: readonly EvidenceRow[], benchmarkQuestions: rea
     mostConfidence: null,
     limit: rows.length,
     responses: new Map(),
-    // An answer that declines although the documents say more is a reason to train, so it is kept.
+    // Answers that decline are kept, because declining although the documents say more is a reason to train.
     declines: () => false,
     benchmarkQuestions,
   });
   const found = new Map(rows.map((row) => [row.id, row]));
   const sound = taken.map(({ row }) => found.get(row.id)!);
-  // filter() compares words only and passes questions that are nearly the same; the rule for training rows does not.
+  // filter() removes only questions with the same words. The rule for training rows also removes those that are nearly the same.
   const met = leaking(
     sound.map(({ question }) => ({ question, answer: "" })),
     benchmarkQuestions,
@@ -40,7 +41,7 @@ export function evidenceOf(rows: readonly EvidenceRow[], benchmarkQuestions: rea
   };
 }
 
-/** Indexes of the pairs that give away a benchmark's question, by the rule for training rows. */
+/** Indexes of the pairs that overlap a benchmark's question, by the rule for training rows (findOverlap). */
 export function leaking(
   pairs: readonly { question: string; answer: string }[],
   benchmarkQuestions: readonly string[],
@@ -80,7 +81,7 @@ export function becauseOf({ captures, low_rated, interventions, unsure }: Counts
 
 /** Target for a project that has neither a score nor an earlier target. */
 const usualTarget = 80;
-/** Points that the target is above the newest model's score. */
+/** Points by which the target exceeds the newest model's score, unless the last target was higher. */
 const step = 5;
 const mostTarget = 99;
 

@@ -1,15 +1,15 @@
-// Proposals: auto-aligns that captured answers speak for. The appliance makes one when enough answers of a project's
-// models were rated low, needed a person, or were unsure. Only the owner can have it carried out.
+// Proposals to run an auto-align. The appliance makes a proposal when enough captured answers of a project's models were rated
+// low, needed a person, or were unsure. Only the owner can accept it.
 //
 //   captured answer, feedback ──► enough of them since the last model or decision ──► PROPOSED ──accept──► ACCEPTED, with its auto-align
 //                                                                                        └──dismiss──► DISMISSED
 //
 // Invariants:
-//   1. At most one proposal of a project waits at a time, and it is decided once; captures that were decided on are not proposed
+//   1. At most one proposal of a project waits at a time, and it is decided once. Captures that were decided on are not proposed
 //      again.
-//   2. Only captures count, masked as they were written, and only of subjects for which the owner still has captures enabled.
-//   3. A capture that asks a benchmark's question, or nearly so, is in no proposal and in no training data.
-//   4. A model's own poor answer is never trained on; its question is, if a person sends the right answer.
+//   2. Only captures are evidence, masked as they were written, and only those of subjects that still have captures enabled.
+//   3. A capture that asks a benchmark's question, or nearly so, is in no proposal, and in no training data that comes from one.
+//   4. A model's own poor answer is never trained on. Its question is trained on only if a person sends the right answer.
 import { Failure, invalid } from "../../../base/errors.ts";
 import { newId } from "../../../base/ids.ts";
 import type { Log } from "../../../base/log.ts";
@@ -59,7 +59,7 @@ export interface ProposalsParts {
   log: Log;
   /** Whether auto-aligns can be carried out; if not, nothing is proposed. */
   proposes: boolean;
-  /** Throws what the auto-align's endpoint throws. `also` is called in the transaction that queues it. */
+  /** Queues an auto-align. Throws what the auto-align's endpoint throws. `also` is called in the same transaction. */
   beginAutoAlign: (
     asked: Pick<Input<AutoAlign>, "body" | "raw" | "keepReply">,
     caller: Caller,
@@ -74,8 +74,8 @@ export interface ProposalsParts {
 export interface Proposals {
   handlers: Handlers<typeof promises>;
   /**
-   * Called after an answer, or feedback on one: makes a proposal if there is now enough evidence. Errors are logged,
-   * not thrown.
+   * Makes a proposal if there is now enough evidence. Called after an answer, and after feedback on an answer. Errors are logged,
+    * not thrown.
    */
   consider(ownerId: string, requestId: string): void;
 }
@@ -131,13 +131,13 @@ export function createProposals(parts: ProposalsParts): Proposals {
     return found;
   }
 
-  /** The evidence of a proposal. For a decided one: the captures that it was decided on, as far as they still exist. */
+  /** The evidence for a proposal. For a decided proposal, those of the captures it was decided on that still exist. */
   function evidenceOfRow(ownerId: string, project: Project, { captures_json: ids }: ProposalRow): Evidence {
     if (ids === null) return evidenceFor(ownerId, project);
     return { taken: sql.decidedOn.all({ ownerId, ids }), left: { short: 0, duplicate: 0, in_benchmark: 0 } };
   }
 
-  /** Records the decision within the caller's transaction. Throws conflict if it was decided meanwhile. */
+  /** Records the decision within the caller's transaction. Throws conflict if the proposal has been decided in the meantime. */
   function decide(
     row: ProposalRow,
     status: "ACCEPTED" | "DISMISSED",
@@ -204,7 +204,7 @@ export function createProposals(parts: ProposalsParts): Proposals {
   };
 }
 
-/** What the endpoint fills in for a request that gives only its target. */
+/** The defaults that the endpoint fills in for a request that gives only a target. */
 const asUsual = {
   benchmark_id: null,
   method: "auto",
@@ -220,7 +220,7 @@ interface AnsweredCapture {
   response: string;
 }
 
-/** Captured questions with the right answers that a person sent. Throws validation failures that name the entry. */
+/** Pairs captured questions with the right answers that a person sent. Throws validation failures that name the entry. */
 function answered(
   taken: readonly EvidenceRow[],
   responses: readonly { capture: string; response: string }[],

@@ -23,15 +23,15 @@ export interface EvidenceRow extends CaptureRow {
 export interface Project {
   id: string;
   name: string;
-  /** Captures up to this sequence number are of an older model, or were decided on. */
+  /** Captures up to this sequence number are not evidence, because they are of an older model or were already decided on. */
   since: number;
-  /** Score of the newest model on the sealed questions; target of the last auto-align; hours of the last run. */
+  /** Score of the newest model on the sealed questions, target of the last auto-align, hours of the last run. Null if there is none. */
   score: number | null;
   target: number | null;
   hours: number | null;
 }
 
-/** The project of a model. Models of an auto-align belong to the project that it improved. */
+/** SQL for the id of a model's project. Models made by an auto-align belong to the project that it improved. */
 const projectOfModel = "coalesce(a.auto_align_of, a.id)";
 
 const project = `SELECT p.id, p.name,
@@ -48,7 +48,7 @@ const project = `SELECT p.id, p.name,
    24 * (julianday(p.completed_at) - julianday(p.started_at))) AS hours
   FROM alignment AS p`;
 
-/** Captures that speak for an auto-align of a project, of subjects that still have captures enabled. */
+/** Captures that are evidence for an auto-align of a project. Only subjects that still have captures enabled count. */
 const evidence = `FROM capture AS c
   JOIN capture_setting AS s ON s.kind = c.kind AND s.subject_id = c.subject_id AND s.owner_id = c.owner_id
   JOIN aligned_model AS m ON m.id = c.model_id AND m.owner_id = c.owner_id JOIN alignment AS a ON a.id = m.alignment_id
@@ -70,8 +70,8 @@ const owned = `SELECT x.* FROM auto_align_proposal AS x JOIN alignment AS p ON p
 
 export const prepareProposals = (store: Store) => ({
   /**
-   * The project of the model that answered a request. Needs a benchmark, without which an auto-align could not be
-   * measured.
+   * The project of the model that answered a request. A project without a benchmark is left out, because an auto-align of it could
+    * not be measured.
    */
   projectOfRequest: store.prepare<{ ownerId: string; requestId: string }, Project>(
     `${project} WHERE p.owner_id = :ownerId AND p.benchmark_id IS NOT NULL AND p.deleted_at IS NULL AND p.id = (
@@ -81,19 +81,19 @@ export const prepareProposals = (store: Store) => ({
   ownedProject: store.prepare<{ ownerId: string; projectId: string }, Project>(
     `${project} WHERE p.owner_id = :ownerId AND p.id = :projectId AND p.auto_align_of IS NULL AND p.deleted_at IS NULL`,
   ),
-  /** Whether a proposal about the newest model is waiting, or an auto-align is going on. */
+  /** Whether a proposal about the newest model is waiting, or an auto-align is queued or running. */
   isBusy: store.prepare<{ projectId: string; since: number }, { one: 1 }>(
     `SELECT 1 AS one FROM auto_align_proposal WHERE alignment_id = :projectId AND status = 'PROPOSED' AND created_seq > :since
      UNION ALL SELECT 1 FROM auto_align AS x WHERE alignment_id = :projectId AND ended_at IS NULL
      AND EXISTS(SELECT 1 FROM job WHERE subject_id = x.id) LIMIT 1`,
   ),
   count: store.prepare<Sought, { n: number }>(`SELECT count(*) AS n ${evidence}`),
-  /** The newest thousand, oldest first. */
+  /** The newest thousand captures, oldest first. */
   evidence: store.prepare<Sought, EvidenceRow>(
     `SELECT * FROM (SELECT c.*, f.rating, f.intervention ${evidence} ORDER BY c.created_seq DESC LIMIT 1000)
      ORDER BY created_seq`,
   ),
-  /** The captures that a proposal was decided on, as far as they still exist. */
+  /** Those of the captures with these ids that still exist. The ids are those that a proposal was decided on. */
   decidedOn: store.prepare<{ ownerId: string; ids: string }, EvidenceRow>(
     `SELECT c.*, (SELECT min(rating) FROM agent_feedback AS f WHERE f.agent_id = c.subject_id
      AND f.request_id = c.request_id) AS rating,

@@ -1,5 +1,5 @@
-// Opens an untrusted ZIP archive. yauzl checks each part's name and size against its entry; the limits here are on the
-// whole. Nothing is ever written to disk, and an archive within is not opened.
+// Opens an untrusted ZIP archive. yauzl checks each part's name, and its size against its entry. The limits here are on the
+// archive as a whole. Nothing is ever written to disk, and an archive inside the archive is not opened.
 import { crc32 } from "node:zlib";
 import { type Entry, fromBuffer, type ZipFile } from "yauzl";
 import { Failure } from "../../../base/errors.ts";
@@ -12,9 +12,9 @@ export interface Archive {
 
 const mostEntries = 10_000;
 const mostBytes = 512 << 20;
-/** Maximum compression ratio. Office files shrink to a tenth; a file that shrinks more than this is crafted. */
+/** Maximum compression ratio. Office files shrink to a tenth. A file that shrinks more than this was made as an attack. */
 const mostRatio = 200;
-/** Unpacked sizes up to this may have any ratio. */
+/** An archive that unpacks to at most this many bytes may have any ratio. */
 const freeBytes = 16 << 20;
 
 const problem = (name: string, error: unknown): Failure =>

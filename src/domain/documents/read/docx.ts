@@ -1,12 +1,12 @@
-// DOCX to elements: headings by style or outline level, lists, tables, footnotes at the end. Deleted and hidden text is
-// not read; headers and footers are separate parts and are ignored.
+// Reads a DOCX file into elements: headings by style or outline level, lists, tables, and footnotes at the end. Deleted and hidden
+// text is not read. Headers and footers are separate parts and are ignored.
 import { type Element, isBlank, type Page, PageText, type Piece, type Reading } from "../elements.ts";
 import type { Archive } from "./archive.ts";
 import { isOn, neededPart, partOf, relationsOf } from "./office.ts";
 import { at, nodes, type XmlNode } from "./xml.ts";
 
 interface Style {
-  /** 0 = no heading. */
+  /** Heading level; 0 if the style is not a heading. */
   heading: number;
   numbering: XmlNode | undefined;
 }
@@ -21,7 +21,7 @@ export async function readDocx(archive: Archive, main: string, name: string): Pr
   const [styles, numbering] = [stylesOf(await related("styles")), numberingOf(await related("numbering"))];
   const reader = new Body(styles, numbering);
   reader.blocks(at(document, "body"));
-  // The separator lines between text and notes are notes with a type attribute.
+  // Notes with a type attribute are skipped. They are the separator lines between text and notes.
   for (const type of ["footnotes", "endnotes"])
     for (const note of nodes((await related(type)) ?? undefined))
       if (note.attributes.type === undefined) reader.note(note);
@@ -44,10 +44,10 @@ function stylesOf(root: XmlNode | null): Map<string, Style> {
   return new Map([...found.keys()].map((id) => [id, read(id, 0)]));
 }
 
-/** 9 means body text. */
+/** Converts an outline level (from 0) to a heading level (from 1). Returns 0 for the outline level 9, which means body text. */
 const outlineLevel = (value: string): number => (Number(value) < 9 ? Number(value) + 1 : 0);
 
-/** Returns whether the items of a list (by id and level) are numbered; null if they are not list items. */
+/** Returns a function that tells whether the items of a list (by id and level) are numbered, or null if they are not list items. */
 function numberingOf(root: XmlNode | null): (id: string, level: number) => boolean | null {
   const abstract = new Map<string, XmlNode>();
   const instances = new Map<string, string>();
@@ -68,7 +68,7 @@ class Body {
   readonly elements: Element[] = [];
   #texts = [new PageText(0)];
   #text = this.#texts[0]!;
-  /** Pages that refer to footnotes and endnotes. */
+  /** The page that refers to each footnote and endnote. */
   #noted = new Map<string, PageText>();
   #styles: Map<string, Style>;
   #isCounted: (id: string, level: number) => boolean | null;
@@ -80,7 +80,7 @@ class Body {
     this.#isCounted = isCounted;
   }
 
-  /** Adds a footnote, on the page that refers to it. */
+  /** Adds a footnote or endnote to the page that refers to it. */
   note(node: XmlNode): void {
     this.#text = this.#noted.get(`${node.tag} ${node.attributes.id}`) ?? this.#text;
     this.blocks(node);
@@ -122,7 +122,7 @@ class Body {
     return { type: "item", depth, mark: counted ? `${this.#count(list, depth)}.` : null, pieces };
   }
 
-  /** Counts an item, and restarts the counts of deeper levels. */
+  /** Returns the number of the next item, and restarts the counts of deeper levels. */
   #count(list: string, depth: number): number {
     const key = `${list} ${depth}`;
     for (let below = depth + 1; below < 9; below++) this.#counts.delete(`${list} ${below}`);
@@ -131,7 +131,7 @@ class Body {
     return count;
   }
 
-  /** Text boxes are inside a run, but are collected in `boxes` and read after their paragraph. */
+  /** Returns the text of a paragraph's runs. Text boxes are inside a run, but are collected in `boxes` and read after the paragraph. */
   #runs(parent: XmlNode, boxes: XmlNode[]): Piece[] {
     const pieces: Piece[] = [];
     for (const node of nodes(parent)) {
@@ -169,7 +169,7 @@ class Body {
     }
   }
 
-  /** All text of a cell, on one line; a nested table is read cell by cell. */
+  /** The text of a cell without its text boxes. A nested table is read cell by cell. */
   #cell(parent: XmlNode): Piece[] {
     const pieces: Piece[] = [];
     for (const node of nodes(parent)) {

@@ -1,11 +1,11 @@
-// E-mail to elements: subject, sender, recipients, date and body. Attachments are named, not read.
+// Reads an e-mail into elements: subject, sender, recipients, date and body. Attachments are named but not read.
 import PostalMime, { type Address } from "postal-mime";
 import { type Element, isBlank, PageText, type Reading, type Warning } from "../elements.ts";
 import { readHtml } from "./html.ts";
 
 /** Whether the text begins with header lines and a blank line, with From and at least two more usual headers. */
 export function looksLikeEmail(text: string): boolean {
-  // The pattern matches a carriage return in one place only: with two, n such lines could be read in 2^n ways.
+  // The pattern can match a carriage return in only one place. With two places, n such lines could match in 2^n ways.
   const head = /^(?:[!-9;-~]+:[^\n]*\n(?:[ \t][^\n]*\n)*)+(?=\r?\n|$)/.exec(text.slice(0, 100_000))?.[0];
   if (head === undefined) return false;
   const names = new Set([...head.matchAll(/^([!-9;-~]+):/gm)].map((match) => match[1]!.toLowerCase()));

@@ -1,5 +1,5 @@
-// EPUB to elements: the chapters of the spine in order, each a page. The table of contents of the book is left out: the headings
-// say the same.
+// Reads an EPUB into elements: the chapters of the spine in order, each a page. The book's table of contents is left out, because
+// the headings say the same.
 import { Failure } from "../../../base/errors.ts";
 import { decode } from "../charset.ts";
 import type { Element, Page, Reading } from "../elements.ts";
@@ -11,7 +11,7 @@ import { all, at, nodes } from "./xml.ts";
 
 export async function readEpub(archive: Archive, name: string): Promise<Reading> {
   const locked = await partOf(archive, "META-INF/encryption.xml", name);
-  // Only fonts may be obfuscated.
+  // Only obfuscated fonts are accepted; any other encryption is refused.
   for (const method of all(locked ?? undefined, "EncryptionMethod"))
     if (!/obfuscation|#RC$/i.test(method.attributes.Algorithm ?? ""))
       throw new Failure("document_encrypted", `${name} is encrypted`);

@@ -1,5 +1,5 @@
-// HTML to elements. parse5 reads it as browsers do and knows the source position of each text; readability finds the
-// article, if the page is one.
+// Reads HTML into elements. parse5 parses the HTML as browsers do and gives the source position of each text. Readability finds
+// the article, if the page is one.
 import { Readability } from "@mozilla/readability";
 import { parseHTML } from "linkedom";
 import {
@@ -19,8 +19,8 @@ type Node = DefaultTreeAdapterTypes.ChildNode;
 type Tag = DefaultTreeAdapterTypes.Element;
 
 /**
- * `source`: the decoded text; offsets count in it. `page`: its index among other pages. `isPage`: whether it was made
- * for a browser, so that what surrounds an article may have to be dropped.
+ * Reads one HTML page. Offsets count in `source`, the decoded text. `page` is the page's index in the document. `isPage` tells
+  * whether the HTML was made for a browser; then what surrounds an article is dropped. Throws document_invalid, document_limit.
  */
 export function readHtml(
   source: string,
@@ -45,7 +45,7 @@ export function readHtml(
   return { title: title ? textOf(title).replace(/\s+/g, " ").trim() || null : null, elements: reader.elements };
 }
 
-/** Browsers stop nesting at 512; the time for a page is quadratic in its depth. */
+/** Maximum nesting depth, because the time for a page is quadratic in its depth. Browsers stop nesting at 512. */
 const mostDepth = 1000;
 
 function shallowTree(name: string): TreeAdapter<DefaultTreeAdapterMap> {
@@ -81,11 +81,11 @@ function isUnread(tag: Tag, within: Tag | null): boolean {
   // Link symbols that documentation generators put beside headings.
   if (tag.tagName === "a" && /(^|\s)(headerlink|anchor|heading-anchor)(\s|$)/.test(attribute(tag, "class") ?? ""))
     return true;
-  // A header or footer of the page; those of an article or a section belong to it.
+  // A header, footer or aside of the whole page is not read. Those inside an article or a section are read.
   return /^(header|footer|aside)$/.test(tag.tagName) && (within === null || within.tagName === "body");
 }
 
-/** The one part that the page itself marks as main, else the whole body. */
+/** The part that the page marks as main, if there is exactly one and it has text. Otherwise the whole body. */
 function mainPart(body: Tag): Tag {
   const found: Tag[] = [];
   visit(body, (tag) => {
@@ -116,14 +116,14 @@ function textOf(tag: Tag): string {
 
 const mark = "data-plumbline-at";
 /**
- * If readability keeps less than this share of the body's text, it took a part for the whole: an index, a manual, a
- * list of links.
+ * Minimum share of the body's text that an article has. If Readability keeps less, it has mistaken a part for the whole, as happens
+  * with an index, a manual or a list of links.
  */
 const leastShare = 0.5;
 
 /**
- * The tags of the article; null if the page is not one. Readability works on a copy in which every tag has a number, so
- * that what it keeps can be found in the tree with source positions.
+ * The tags of the article. Null if the page is not an article. Readability works on a copy in which every tag has a number, so that
+  * the tags that it keeps can be found in the tree with source positions.
  */
 function articleOf(document: DefaultTreeAdapterTypes.Document, body: Tag): Set<Tag> | null {
   const tags: Tag[] = [];
@@ -166,7 +166,7 @@ interface Item {
   mark: string | null;
 }
 
-/** Walks a tree and collects elements: an element is the text up to where a block begins or ends. */
+/** Walks a tree and collects elements. The text of an element ends where a block begins or ends. */
 class Reader {
   readonly elements: Element[] = [];
   #source: string;
@@ -174,7 +174,7 @@ class Reader {
   #article: Set<Tag> | null;
   #pieces: Piece[] = [];
   #lists: { counts: number | null }[] = [];
-  /** What the next text is: an item, or a heading of this level. */
+  /** What the next text becomes: a list item, or a heading of this level. A paragraph if both are null. */
   #item: Item | null = null;
   #heading: number | null = null;
 
@@ -202,8 +202,8 @@ class Reader {
         if (wanted) this.#take(child);
       } else if (isTag(child) && !isUnread(child, inner)) {
         const isBlock = blockTags.has(child.tagName);
-        // Readability merges a block into its only child, which then carries the block's number. It takes the page's
-        // main heading for the title and drops it.
+        // Readability merges a block into its only child, which then carries the block's number. It also drops the
+        // page's main heading, which it takes for the title.
         const isTitle = child.tagName === "h1";
         const kept = this.#article === null || this.#article.has(child) || isTitle || (wanted && (only || !isBlock));
         this.#tag(child, inner, kept, isBlock);
@@ -252,13 +252,13 @@ class Reader {
     this.#pieces.push({ text: "\n", page: this.#page, start: tag.sourceCodeLocation?.startOffset ?? 0 });
   }
 
-  /** The text of a node as it is in the source, split at entities. */
+  /** The text of a node, split at entities into pieces with their source positions. */
   #piecesOf(node: DefaultTreeAdapterTypes.TextNode): Piece[] {
     const page = this.#page;
     const start = node.sourceCodeLocation?.startOffset ?? 0;
     const written = this.#source.slice(start, node.sourceCodeLocation?.endOffset ?? start);
     const { value } = node;
-    // The parser drops a line feed right after <pre>.
+    // The source may begin with a line feed that the value lacks, because the parser drops one right after <pre>.
     if (written.endsWith(value)) return [{ text: value, page, start: start + written.length - value.length }];
     if (written.length === value.length) return [{ text: value, page, start }];
     const pieces: Piece[] = [];
@@ -270,7 +270,7 @@ class Reader {
     ]) {
       const plain = written.slice(at, index);
       const found = plain === "" ? read : value.indexOf(plain, read);
-      // The value differs from the source because the parser moved text: use the node's start.
+      // The value differs from the source because the parser moved text. The whole value gets the node's start.
       if (found < 0 || found - read > 4) return [{ text: value, page, start }];
       if (found > read) pieces.push({ text: value.slice(read, found), page, start: start + at - 1 });
       if (plain !== "") pieces.push({ text: plain, page, start: start + at });

@@ -1,11 +1,11 @@
-// JSON and JSON Lines to elements: lists of flat objects become tables, flat properties become "name: value", and
+// Reads JSON and JSON Lines into elements. Lists of flat objects become tables, flat properties become "name: value", and
 // deeper values get their name as heading. jsonc-parser gives the position of each value.
 import { type Node, type ParseError, parseTree, printParseErrorCode } from "jsonc-parser";
 import { Failure } from "../../../base/errors.ts";
 import type { Element, Piece, Reading } from "../elements.ts";
 import { mostDepth } from "../limits.ts";
 
-/** `text`: the decoded file; offsets count in it. */
+/** Reads a JSON file. Offsets count in `text`, the decoded file. Throws document_invalid, document_limit. */
 export const readJson = (text: string, name: string): Reading => reading(text, [parsed(text, 0, name)], false);
 
 export function readJsonLines(text: string, name: string): Reading {
@@ -26,7 +26,7 @@ export function looksLikeJson(text: string): boolean {
   }
 }
 
-/** Whether there are two lines or more, each an object or array of its own. */
+/** Whether there are at least two lines, and each of the first twenty is a whole JSON object or array. Blank lines do not count. */
 export function looksLikeJsonLines(text: string): boolean {
   const lines = text.split(/\r?\n/).filter((line) => line.trim() !== "");
   return lines.length > 1 && lines.slice(0, 20).every((line) => /^\s*[[{]/.test(line) && looksLikeJson(line));
@@ -51,7 +51,7 @@ function shift(node: Node, by: number): void {
   for (const child of node.children ?? []) shift(child, by);
 }
 
-/** Throws document_limit if brackets outside strings are nested too deeply: the parser recurses once for each. */
+/** Throws document_limit if brackets outside strings are nested too deeply, because the parser recurses once for each level. */
 function checkDepth(text: string, name: string): void {
   let depth = 0;
   for (const { 0: token } of text.matchAll(/"(?:[^"\\]|\\.)*"|[[\]{}]/g)) {
@@ -129,7 +129,7 @@ class Writer {
     }
   }
 
-  /** The value as it is written; a string without its quotes and with its escapes decoded. */
+  /** The value as it is written in the file. A string has no quotes, and its escapes are decoded. */
   #pieces(node: Node): Piece[] {
     const written = this.#text.slice(node.offset, node.offset + node.length);
     if (node.type !== "string" && node.type !== "property") return [{ text: written, page: 0, start: node.offset }];
@@ -143,7 +143,7 @@ const mark = (text: string, before: Node): Piece => ({
   start: Math.max(0, before.offset - text.length),
 });
 
-/** Column names, each with the node where it occurs first; null if this is not a list of flat objects. */
+/** Column names, each with the node where it occurs first. Null if this is not a list of flat objects, or has too many columns. */
 function columnsOf(values: readonly Node[]): Map<string, Node> | null {
   const columns = new Map<string, Node>();
   for (const value of values) {

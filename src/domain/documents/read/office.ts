@@ -1,4 +1,4 @@
-// What Office files have in common: parts that refer to each other by relations.
+// Reads what Office files have in common: parts that refer to each other by relations.
 import { Failure } from "../../../base/errors.ts";
 import type { Archive } from "./archive.ts";
 import { nodes, parseXml, type XmlNode } from "./xml.ts";
@@ -20,7 +20,7 @@ export interface OfficeFile {
   main: string;
 }
 
-/** Format and main part by the list of content types; null if it is not an Office file that is read here. */
+/** Finds the format and the main part in the list of content types. Null if the archive is not a supported Office file. */
 export async function officeFile(archive: Archive, name: string): Promise<OfficeFile | null> {
   const types = await partOf(archive, "[Content_Types].xml", name);
   for (const { tag, attributes } of nodes(types ?? undefined)) {
@@ -44,7 +44,7 @@ export async function neededPart(archive: Archive, part: string, name: string): 
 
 export interface Relation {
   id: string;
-  /** The last segment of its type, such as "slide" or "notesSlide". */
+  /** The last segment of the relation's type, such as "slide" or "notesSlide". */
   type: string;
   /** Name of a part of the archive. */
   target: string;
@@ -74,6 +74,6 @@ export function resolvePart(folder: string, target: string): string {
   return path.join("/");
 }
 
-/** `<w:b/>` and `<w:b w:val="1"/>` switch on, `<w:b w:val="0"/>` off. */
+/** Whether a property is on. `<w:b/>` and `<w:b w:val="1"/>` are on; `<w:b w:val="0"/>` and a missing node are off. */
 export const isOn = (node: XmlNode | undefined): boolean =>
   node !== undefined && !/^(0|false|off|none)$/.test(node.attributes.val ?? "1");

@@ -1,11 +1,11 @@
-// Turns the text items of PDF pages, of which only the positions are known, into elements: lines, columns, tables,
-// paragraphs, headings. Independent of the PDF format. Lengths are in points, y grows downwards from the top of the
-// page.
+// Turns the text items of PDF pages into elements. Only the items' positions and fonts are known, so lines, columns, tables,
+// paragraphs and headings are inferred from them. Independent of the PDF format. Lengths are in points, and y grows downwards
+// from the top of the page.
 import { type Element, PageText, type Piece } from "../elements.ts";
 
 export interface TextItem {
   text: string;
-  /** Left end and baseline. */
+  /** Position of the left end, and of the baseline. */
   x: number;
   y: number;
   width: number;
@@ -22,7 +22,7 @@ export interface TextPage {
   items: TextItem[];
 }
 
-/** Items beside each other with no wide gap between. */
+/** Items beside each other with no wide gap between them. */
 interface Segment {
   items: TextItem[];
   left: number;
@@ -43,8 +43,9 @@ interface Row {
 const startsItem = /^(?:[•◦▪‣●○■□–—∙·*-]|\(?(?:\d{1,3}|[a-z]|[ivx]{1,5})[.)])\s+(?=\S)/u;
 
 /**
- * `chapters`: pages (from 0) where chapters begin; null if the file does not say. Footnotes are placed at the end of
- * their chapter, as in HTML and EPUB; without chapters, after their page.
+ * Returns the elements of all pages, and each page's number of characters. `chapters` has the pages (from 0) on which chapters begin;
+  * null if the file does not name them. Footnotes are placed at the end of their chapter, as in HTML and EPUB. Without chapters, they
+  * are placed after their page.
  */
 export function layOut(
   pages: readonly TextPage[],
@@ -103,12 +104,12 @@ function rowOf(items: TextItem[]): Row {
       last.right = Math.max(last.right, right);
     } else segments.push({ items: [item], left: item.x, right, y: item.y, size });
   }
-  // The baseline of most of the letters: a footnote's number is raised above it.
+  // The baseline of most of the letters, because a footnote's number is raised above it.
   const y = mostCommon(sorted.map((item) => [item.y, item.text.length]));
   return { segments, y, size, left: segments[0]!.left, right: Math.max(...segments.map((segment) => segment.right)) };
 }
 
-/** The value with the most weight. */
+/** The value with the greatest total weight. */
 function mostCommon<T>(values: Iterable<[T, number]>): T {
   const weights = new Map<T, number>();
   for (const [value, weight] of values) weights.set(value, (weights.get(value) ?? 0) + weight);
@@ -121,24 +122,24 @@ const textOfRow = (row: Row): string => textIn(row.segments.flatMap((segment) =>
 // ---- headers and footers
 
 /**
- * Rows at the top or bottom of a page that recur on three pages at the same height, the same except for numbers, or
- * that count the pages.
+ * Finds headers and footers: rows at the top or bottom of a page that recur at about the same height, at least three times. The rows
+  * are the same except for numbers, or count the pages.
  */
 function runningRows(rows: readonly Row[][], pages: readonly TextPage[], body: BodyStyle): Set<Row> {
-  /** Indexes of the pages with that sign at that height. */
+  /** Indexes of the pages that have a sign at a height, keyed by both. A sign is a row's text without numbers, or its page count. */
   const seen = new Map<string, number[]>();
   const edges = rows.flatMap((page, index) => {
     const height = pages[index]!.height;
-    // A chapter's title is at the same height in every chapter too, but in larger letters.
+    // Rows in larger letters are left out, because a chapter's title is at the same height in every chapter too.
     const small = page.filter((row) => row.size <= body.size * 1.12);
     const [top, bottom] = [small.slice(0, 3), small.slice(-3)];
     return [...top.filter((row) => row.y < height * 0.15), ...bottom.filter((row) => row.y > height * 0.85)].map(
       (row) => {
         const text = textOfRow(row).replace(/\s+/g, " ").trim();
-        // Footnotes are numbered too, in smaller letters.
+        // In smaller letters, a number at the start counts only if it is the whole row, because footnotes begin with a number too.
         const first = row.size < 0.93 * body.size ? /^\d+$/ : /^\d+\b/;
         const numbers = [first.exec(text)?.[0], /\b\d+$/.exec(text)?.[0]].filter((number) => number !== undefined);
-        // The number of a page minus its index is the same on every page.
+        // The row's page count: the number of a page minus the page's index is the same on every page.
         const counted = numbers.map((number) => `counts ${Number(number) - index}`);
         return { row, index, signs: [text.replace(/\d+|\b[ivxlc]+\b/g, "#"), ...counted] };
       },
@@ -154,7 +155,7 @@ function runningRows(rows: readonly Row[][], pages: readonly TextPage[], body: B
     }
   const isRunning = (row: Row, index: number, sign: string): boolean => {
     const others = [-1, 0, 1].flatMap((off) => seen.get(`${at(row) + off} ${sign}`) ?? []);
-    // Left and right pages may differ, so the next page but one counts too; what recurs farther apart is text.
+    // Left and right pages may differ, so the next page but one counts too. A row that recurs only farther apart is text.
     return others.length >= 3 && others.some((other) => other !== index && Math.abs(other - index) <= 2);
   };
   return new Set(
@@ -169,7 +170,7 @@ interface BodyStyle {
   font: string;
   /** Sizes larger than the body's, largest first. */
   headings: number[];
-  /** Distance of two lines, as a multiple of the size. */
+  /** Distance between the baselines of two lines, as a multiple of the size. */
   leading: number;
 }
 
@@ -195,7 +196,7 @@ function bodyOf(pages: readonly Row[][]): BodyStyle {
   return { size, font, headings, leading: steps.length === 0 ? 1.2 : mostCommon(steps) };
 }
 
-/** Words that occur within lines; they tell a real hyphen at a line's end from a word break. */
+/** The words that occur within lines. They show whether a hyphen at a line's end belongs to a word or only breaks it. */
 function wordsWithin(pages: readonly Row[][]): Set<string> {
   const words = new Set<string>();
   for (const row of pages.flat())
@@ -237,7 +238,7 @@ function regionsOf(rows: readonly Row[], entries: ReadonlySet<Row>, body: BodySt
 }
 
 /**
- * The longest run of rows from `at` whose gaps stay free all the way down; null if it is neither a table nor columns.
+ * Finds the longest run of rows from `at` that all leave the same gaps free. Null if the run is neither a table nor columns.
  */
 function bandFrom(rows: readonly Row[], at: number, body: BodyStyle): { region: Region; length: number } | null {
   const isLarge = (row: Row): boolean => row.size > body.size * 1.12;
@@ -253,7 +254,7 @@ function bandFrom(rows: readonly Row[], at: number, body: BodyStyle): { region: 
     if (left.length === 0) break;
     gutters = left;
   }
-  // Rows at the end that are on one side only, apart from the others, belong to what follows.
+  // Rows of one segment at the end of the run that stand apart from the others belong to what follows.
   const isColumns = fillsColumns(rows.slice(at, end), gutters, body);
   if (!isColumns)
     while (end - 1 > at && rows[end - 1]!.segments.length === 1 && apart(rows, end - 1, body, gutters)) end--;
@@ -267,8 +268,8 @@ function bandFrom(rows: readonly Row[], at: number, body: BodyStyle): { region: 
 }
 
 /**
- * The gaps that all rows leave free, of the row that has the most of them: the first row of a table may have empty
- * cells.
+ * The gaps that all rows leave free, taken from the row that has the most of them. The first row of a table may have fewer, because
+  * its cells may be empty. Null if there are none.
  */
 function mostGaps(band: readonly Row[]): Gutter[] | null {
   let most: Gutter[] | null = null;
@@ -295,7 +296,7 @@ const mergedRow = (a: Row, b: Row): Row => ({
 const gapsOf = (row: Row): Gutter[] =>
   row.segments.slice(1).map((segment, index) => ({ left: row.segments[index]!.right, right: segment.left }));
 
-/** The part of a gap that a row leaves free; empty if it is too narrow. */
+/** The part of a gap that a row leaves free. Empty if that part is too narrow. */
 function narrowed(gutter: Gutter, row: Row): Gutter[] {
   let { left, right } = gutter;
   for (const segment of row.segments) {
@@ -308,8 +309,7 @@ function narrowed(gutter: Gutter, row: Row): Gutter[] {
 }
 
 /**
- * Whether a single row at the end of a band belongs to what follows: it is spaced apart, starts further left, or is
- * larger.
+ * Whether a row at the end of a band belongs to what follows, because it is spaced apart, starts further left, or has larger letters.
  */
 function apart(rows: readonly Row[], at: number, body: BodyStyle, gutters: readonly Gutter[]): boolean {
   const [row, above] = [rows[at]!, rows[at - 1]!];
@@ -317,7 +317,7 @@ function apart(rows: readonly Row[], at: number, body: BodyStyle, gutters: reado
   return step > 1.5 * body.leading * body.size || row.left < gutters[0]!.left || row.size > body.size * 1.12;
 }
 
-/** Whether the lines on each side of every gap run from edge to edge, as prose does and cells do not. */
+/** Whether most lines on each side of every gap run nearly from edge to edge, as prose does and cells do not. */
 function fillsColumns(band: readonly Row[], gutters: readonly Gutter[], body: BodyStyle): boolean {
   if (band.length < 4) return false;
   const segments = band.flatMap((row) => row.segments);
@@ -336,12 +336,12 @@ function fillsColumns(band: readonly Row[], gutters: readonly Gutter[], body: Bo
   return true;
 }
 
-/** Whether dots lead to a page number. */
+/** Whether a row ends with dots that lead to a page number. */
 const isLed = (row: Row): boolean => /(?:\.\s*){4,}\d+\s*$/.test(textOfRow(row));
 
 /**
- * Entries of a table of contents: those with dot leaders and, among them, chapters, whose numbers are set apart without
- * dots.
+ * Finds the entries of a table of contents, if at least three rows have dot leaders. Rows whose page number is set apart without dots,
+  * as for chapters, are entries too.
  */
 function entriesOf(rows: readonly Row[]): Set<Row> {
   if (rows.filter(isLed).length < 3) return new Set();
@@ -366,8 +366,8 @@ function cellsOf(row: Row, gutters: readonly Gutter[]): TextItem[][] {
 }
 
 /**
- * Groups the lines of a table into rows: one begins where the first cell has text, or after more space than within a
- * row.
+ * Groups the lines of a table into rows. A row begins where the first cell has text, or after more space than there is within a row.
+  * Returns the text items by row, column and line.
  */
 function tableRows(band: readonly Row[], gutters: readonly Gutter[], body: BodyStyle): TextItem[][][][] {
   const logical: TextItem[][][][] = [];
@@ -376,7 +376,7 @@ function tableRows(band: readonly Row[], gutters: readonly Gutter[], body: BodyS
   for (const [index, { row, cells }] of lines.entries()) {
     const step = index === 0 ? Number.POSITIVE_INFINITY : row.y - lines[index - 1]!.row.y;
     const begins = cells[0]!.length > 0 || step > 1.6 * body.leading * body.size;
-    // A first cell alone, directly below another, continues that one.
+    // Text in the first cell alone, directly below another line, continues that line's row.
     const rest = wrapped && cells.slice(1).every((cell) => cell.length === 0) && step < 1.3 * body.leading * body.size;
     if (index === 0 || (begins && !rest)) logical.push(cells.map((cell) => [cell]));
     else for (const [column, cell] of cells.entries()) if (cell.length > 0) logical.at(-1)![column]!.push(cell);
@@ -389,7 +389,8 @@ function tableRows(band: readonly Row[], gutters: readonly Gutter[], body: BodyS
 const noMarks: ReadonlySet<string> = new Set();
 
 /**
- * A line's words as pieces. Items that touch form one word, except for the raised `marks` of footnotes behind a word.
+ * A line's words as pieces. Items that touch form one word, but a space separates a word from the raised mark of a footnote after it.
+  * `marks` has the marks of the page's footnotes.
  */
 function lineOf(items: readonly TextItem[], text: PageText, marks: ReadonlySet<string> = noMarks): Piece[] {
   if (items.length === 0) return [];
@@ -414,7 +415,7 @@ function lineOf(items: readonly TextItem[], text: PageText, marks: ReadonlySet<s
 
 const letterWidth = (item: TextItem): number => item.width / Math.max(1, item.text.length) || item.size / 2;
 
-/** Replaces the dots that lead to a page number by a space. */
+/** Replaces the dots that lead to a page number with a space. */
 function withoutLeaders(pieces: Piece[]): Piece[] {
   if (!/(?:\.\s*){4}/.test(pieces.map((piece) => piece.text).join(""))) return pieces;
   return pieces.flatMap((piece) => {
@@ -435,7 +436,7 @@ function withoutLeaders(pieces: Piece[]): Piece[] {
 interface OpenParagraph {
   element: Extract<Element, { pieces: Piece[] }>;
   last: Row;
-  /** Right edge of the region: a line that ends well before it is a paragraph's last. */
+  /** Right edge of the region. A line that ends well before this edge, at the end of a sentence, is a paragraph's last. */
   right: number;
   left: number;
   column: number;
@@ -461,7 +462,7 @@ class Flow {
     this.#words = words;
   }
 
-  /** Adds a page. `ends`: the footnotes held back so far come before it. */
+  /** Adds a page. If `ends`, the footnotes held back so far are placed before the page. */
   page(rows: readonly Row[], text: PageText, ends: boolean): void {
     const { main, notes } = this.#withoutNotes(rows);
     if (ends) this.#release();
@@ -493,7 +494,7 @@ class Flow {
     return this.#elements;
   }
 
-  /** Splits off the footnotes: the rows in smaller letters at the end of a page. */
+  /** Splits off the footnotes, which are the rows in smaller letters at the end of a page. */
   #withoutNotes(rows: readonly Row[]): { main: readonly Row[]; notes: readonly Row[] } {
     let from = rows.length;
     while (from > 0 && rows[from - 1]!.size < this.#body.size * 0.93 && !fixed(rows[from - 1]!)) from--;
@@ -563,8 +564,8 @@ class Flow {
   }
 
   /**
-   * Heading level, or 0. A heading has larger letters, or is a short line by itself in another face, numbered or
-   * capitalised.
+   * Heading level of a line, or 0. A heading has larger letters. A short line in another face is a heading as well, if there is space
+    * above it, it begins with a number or a capital, and it does not end like a sentence.
    */
   #headingLevel(row: Row, words: string, width: number, above: Row | null): number {
     const { size, font, headings, leading } = this.#body;
@@ -578,7 +579,7 @@ class Flow {
     return /^(?:\d|\p{Lu})/u.test(words) && !/[.,;:!?]$/.test(words.trimEnd()) ? Math.min(headings.length + 1, 6) : 0;
   }
 
-  /** Whether a line continues the open paragraph: the one above it, or the last one of the previous column or page. */
+  /** Whether a line continues the open paragraph, which is above the line or the last of the previous column or page. */
   #goesOn(open: OpenParagraph, row: Row, words: string, column: number): boolean {
     const { element, last } = open;
     const { size, leading } = this.#body;
@@ -597,7 +598,7 @@ class Flow {
     if (step > 1.3 * leading * Math.max(size, last.size) || step < 0) return false;
     const short = last.right < open.right - 0.2 * (open.right - open.left);
     if (short && ended) return false;
-    // An indented first line begins a paragraph. Under an item, lines after the first are indented anyway.
+    // An indented line begins a paragraph, except under an item, whose lines after the first are indented anyway.
     return !(element.type === "paragraph" && ended && row.left > last.left + 0.8 * size);
   }
 
@@ -642,8 +643,8 @@ class Flow {
   }
 
   /**
-   * Whether a word is written with its hyphen elsewhere. If it occurs without it, or nowhere, it was broken at the
-   * line's end.
+   * Whether a hyphen at a line's end belongs to the word, because the word occurs with the hyphen elsewhere. If the word occurs without
+    * the hyphen, or nowhere else, the hyphen only breaks it.
    */
   #isHyphenated(start: string, rest: string, before: string, after: string): boolean {
     const whole = (text: string): string => text.toLowerCase();

@@ -1,4 +1,4 @@
-// Extracts the picture of a scanned page. Runs in the probe child only.
+// Extracts the picture of a scanned page. Runs only in the probe's child process.
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { getDocument, ImageKind, OPS } from "pdfjs-dist/legacy/build/pdf.mjs";
@@ -12,11 +12,11 @@ interface Picture {
   data: Uint8Array | Uint8ClampedArray;
 }
 
-/** Minimum width in pixels: narrower pictures are symbols and lines. */
+/** Minimum width of a picture in pixels. Narrower pictures are symbols and lines. */
 const leastWidth = 200;
 const mostPixels = 100_000_000;
 
-/** The largest picture on a page (from 1) as a PGM file in base 64; null if there is none. */
+/** The largest picture on page `number` (from 1), as a PGM file in base64. Null if there is none. */
 export async function pictureOf(bytes: Buffer, number: number): Promise<string | null> {
   const document = await getDocument({
     data: new Uint8Array(bytes),
@@ -45,7 +45,7 @@ export async function pictureOf(bytes: Buffer, number: number): Promise<string |
   return largest ? pgm(largest).toString("base64") : null;
 }
 
-/** Netpbm PGM: width, height, greatest value, then one byte of grey for each pixel. */
+/** Encodes a picture as Netpbm PGM: width, height, greatest value, then one byte of grey for each pixel. */
 function pgm({ width, height, kind, data }: Picture): Buffer {
   const grey = Buffer.alloc(width * height);
   const channels = kind === ImageKind.RGB_24BPP ? 3 : 4;
@@ -54,7 +54,7 @@ function pgm({ width, height, kind, data }: Picture): Buffer {
     for (let x = 0; x < width; x++) {
       const at = y * width + x;
       if (kind === ImageKind.GRAYSCALE_1BPP) grey[at] = (data[y * rowBytes + (x >> 3)]! >> (7 - (x & 7))) & 1 ? 255 : 0;
-      // ITU-R BT.601.
+      // Luma by ITU-R BT.601.
       else
         grey[at] = 0.299 * data[at * channels]! + 0.587 * data[at * channels + 1]! + 0.114 * data[at * channels + 2]!;
     }

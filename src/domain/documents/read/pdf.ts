@@ -1,16 +1,16 @@
-// PDF to elements. pdfjs finds the text and its positions; pdf-layout.ts turns them into lines and tables. Runs in the
-// probe child only.
+// Reads a PDF into elements. pdfjs finds the text and its positions, and pdf-layout.ts turns them into lines and tables. Runs only
+// in the probe's child process.
 import { getDocument, type PDFDocumentProxy, Util } from "pdfjs-dist/legacy/build/pdf.mjs";
 import { Failure } from "../../../base/errors.ts";
 import type { Reading, Warning } from "../elements.ts";
 import { mostPages } from "../limits.ts";
 import { layOut, type TextItem, type TextPage } from "./pdf-layout.ts";
 
-/** Maximum text items of one document: several hundred books. */
+/** Maximum number of text items in one document, which is several hundred books. */
 const mostItems = 20_000_000;
 
 export async function readPdf(bytes: Buffer, name: string): Promise<Reading> {
-  // pdfjs rebuilds what it can of a truncated file, and does not report what is missing.
+  // A truncated file is refused, because pdfjs rebuilds what it can of such a file and does not report what is missing.
   if (!/startxref|%%EOF/.test(bytes.subarray(-4096).toString("latin1")))
     throw new Failure("document_invalid", `${name} is an incomplete PDF: its end was cut off`);
   const strict = await opened(bytes, name, true);
@@ -42,7 +42,7 @@ export async function readPdf(bytes: Buffer, name: string): Promise<Reading> {
   return { pages: characters.map((count) => ({ label: null, characters: count })), elements, warnings };
 }
 
-/** Pages that the top-level outline entries lead to; null if there is no outline. */
+/** Indexes of the pages to which the top-level outline entries lead. Null if there is no outline, or if it is broken. */
 async function chaptersOf(document: PDFDocumentProxy): Promise<Set<number> | null> {
   try {
     const outline = await document.getOutline();

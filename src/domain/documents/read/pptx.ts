@@ -1,5 +1,5 @@
-// PPTX to elements: each slide is a page; titles become headings, bulleted paragraphs items, and tables rows; notes
-// follow their slide. Slide numbers, dates and footers are left out.
+// Reads a PPTX file into elements. Each slide is a page. Titles become headings, bulleted paragraphs become items, and tables
+// become rows. Notes follow their slide. Slide numbers, dates and footers are left out.
 import { Failure } from "../../../base/errors.ts";
 import { type Element, isBlank, type Page, PageText, type Piece, type Reading } from "../elements.ts";
 import { mostPages } from "../limits.ts";
@@ -54,8 +54,8 @@ function shapeText(shape: XmlNode, text: PageText): Element[] {
   const written = paragraphs
     .map((paragraph) => ({ paragraph, pieces: runs(paragraph, text) }))
     .filter(({ pieces }) => !isBlank(pieces));
-  // The layout puts bullets on paragraphs of a body unless they say otherwise; a single paragraph is taken for a
-  // sentence.
+  // The layout puts bullets on the paragraphs of a content placeholder, unless a paragraph switches them off. A single
+  // paragraph is taken for a sentence.
   const isList =
     placeholder !== undefined && !/^(subTitle|body)$/.test(placeholder.attributes.type ?? "obj") && written.length > 1;
   return written.map(({ paragraph, pieces }): Element => {

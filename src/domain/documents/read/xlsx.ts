@@ -1,5 +1,5 @@
-// XLSX to elements: each sheet is a page with its name as heading, and consecutive rows are a table. Values are those
-// last computed; dates are shown as ISO dates, percentages as percentages.
+// Reads an XLSX file into elements. Each visible sheet is a page with its name as heading, and consecutive rows are a table. Values
+// are those last computed. Dates are written as ISO dates, and percentages with a percent sign.
 import { Failure } from "../../../base/errors.ts";
 import { type Element, type Page, PageText, type Reading, type Warning } from "../elements.ts";
 import { mostColumns, mostPages } from "../limits.ts";
@@ -8,7 +8,7 @@ import { neededPart, relationsOf } from "./office.ts";
 import { at, nodes, parseXml, textOf, type XmlNode } from "./xml.ts";
 
 const mostCells = 2_000_000;
-/** Maximum places of all tables, empty ones included: n cells in different rows and columns span n² places. */
+/** Maximum number of places in all tables, empty ones included, because n cells in different rows and columns span n² places. */
 const mostPlaces = 5_000_000;
 
 type Show = (value: number) => string;
@@ -80,7 +80,7 @@ const sharedText = (item: XmlNode): string =>
     .map((node) => (node.tag === "t" ? textOf(node) : node.tag === "r" ? textOf(at(node, "t")) : ""))
     .join("");
 
-/** How numbers are shown, by the style of a cell. */
+/** Returns how numbers are shown, indexed by the style of a cell. */
 function formatsOf(styles: XmlNode | null, from1904: boolean): Show[] {
   const own = new Map(
     nodes(at(styles ?? undefined, "numFmts")).map(({ attributes }) => [
@@ -117,13 +117,16 @@ const builtIn: Record<number, string> = {
   47: "mm:ss",
 };
 
-/** Fifteen digits, as spreadsheet programs show them: 0.1 + 0.2 is 0.3. */
+/** Writes a number with fifteen significant digits, as spreadsheet programs do, so that 0.1 + 0.2 is 0.3. */
 const plain = (value: number): string => String(Number(value.toPrecision(15)));
 
-/** `value`: days since the end of 1899 (1904 in old files of one system), with the time of day as fraction. */
+/**
+ * Writes a date, a time or both, depending on the format `kind`. `value` is the number of days since the end of 1899, with the time
+  * of day as fraction. With `from1904`, as in files of old Macintosh programs, the days count from the start of 1904.
+ */
 function dateText(value: number, kind: string, from1904: boolean): string {
   if (value < 0 || value > 2_958_466) return plain(value);
-  // Spreadsheets count 1900 as a leap year: before March 1900, days are one ahead.
+  // Spreadsheets count 1900 as a leap year, so before March 1900 their day numbers are one too low for this calculation.
   const days = from1904 ? value + 1462 : value < 60 ? value + 1 : value;
   const iso = new Date(Math.round((days - 25_569) * 86_400) * 1000).toISOString();
   const hasDay = /[dy]/i.test(kind);
@@ -137,9 +140,9 @@ class Sheet {
   #text: PageText;
   #strings: readonly string[];
   #shows: readonly Show[];
-  /** Counts the places of a table. Throws document_limit. */
+  /** Adds the places of a table to the file's count. Throws document_limit. */
   #fill: (places: number) => void;
-  /** The consecutive rows of the open table, each by column. */
+  /** The consecutive rows of the open table, each with its values by column. */
   #open: Map<number, string>[] = [];
   #last = 0;
 
@@ -200,7 +203,7 @@ class Sheet {
   }
 }
 
-/** "AB12" is in column 27, from 0. */
+/** The column of a cell reference, from 0: "AB12" is in column 27. */
 function columnOf(reference: string): number {
   let column = 0;
   for (const letter of /^[A-Z]{1,3}/.exec(reference)?.[0] ?? "A") column = column * 26 + letter.charCodeAt(0) - 64;

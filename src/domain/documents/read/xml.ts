@@ -1,4 +1,5 @@
-// XML of documents: it must be well-formed, may use no entities but XML's own five, and has a nesting limit.
+// Parses the XML of documents. It must be well-formed, may use only the five entities that XML defines, and may be nested only up to
+// a limit.
 import { SaxesParser } from "saxes";
 import { Failure } from "../../../base/errors.ts";
 import { decode } from "../charset.ts";
@@ -6,7 +7,7 @@ import { decode } from "../charset.ts";
 export interface XmlNode {
   /** The name without its prefix. */
   tag: string;
-  /** Keyed by local name; `r:id` is also found under its full name. */
+  /** Keyed by local name, and also by full name, such as `r:id`. */
   attributes: Record<string, string>;
   children: (XmlNode | string)[];
 }
@@ -15,8 +16,8 @@ const mostDepth = 500;
 const local = (name: string): string => name.slice(name.indexOf(":") + 1);
 
 /**
- * Returns the root element. Elements named `each` are passed to `use` when they end and are not kept, so that a large
- * sheet is never held as a whole.
+ * Returns the root element. Elements named `each` are passed to `use` when they end and are not kept, so that a large sheet is never
+  * held as a whole. Throws entities_refused, document_limit, document_invalid, document_type.
  */
 export function parseXml(bytes: Uint8Array, name: string, each?: string, use?: (node: XmlNode) => void): XmlNode {
   const parser = new SaxesParser();
@@ -61,14 +62,14 @@ function declared(bytes: Uint8Array): string | null {
 export const nodes = (node: XmlNode | undefined): XmlNode[] =>
   node?.children.filter((child): child is XmlNode => typeof child !== "string") ?? [];
 
-/** The first child at the end of a path of names. */
+/** Follows a path of names down from `node`, each time to the first child with the name. Undefined if there is none. */
 export function at(node: XmlNode | undefined, ...path: string[]): XmlNode | undefined {
   let found = node;
   for (const tag of path) found = nodes(found).find((child) => child.tag === tag);
   return found;
 }
 
-/** All elements of that name below, in order. */
+/** All elements named `tag` below `node`, in document order. */
 export function* all(node: XmlNode | undefined, tag: string): Generator<XmlNode> {
   for (const child of nodes(node)) {
     if (child.tag === tag) yield child;

@@ -1,6 +1,6 @@
 // Converts a sentence-transformers folder with a BERT model to one GGUF file that llama.cpp reads: the encoder with its
-// pooling, or a cross-encoder with its head. Weights keep their type; those that llama.cpp adds or normalises with are
-// widened to 32 bits.
+// pooling, or a cross-encoder with its head. Weights keep their type, except that weights which llama.cpp adds or normalises
+// with are widened to 32 bits.
 import { type FileHandle, open, readFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { Failure } from "../../../base/errors.ts";
@@ -157,7 +157,7 @@ const shapePairs = (shape: Shape, pooling: keyof typeof poolings): GgufPair[] =>
     : []),
 ];
 
-/** The WordPiece vocabulary as GGUF pairs: llama.cpp marks beginnings of words where WordPiece marks continuations. */
+/** The WordPiece vocabulary as GGUF pairs. llama.cpp marks the beginnings of words, whereas WordPiece marks continuations. */
 async function vocabularyOf(folder: string, size: number): Promise<GgufPair[]> {
   const tokenizer = (await readJson(folder, "tokenizer.json")) as {
     model?: { type?: string; vocab?: Record<string, number> };
@@ -206,7 +206,7 @@ function tokensOf(model: { type?: string; vocab?: Record<string, number> } | und
   return Array.from(tokens, (token) => token ?? "");
 }
 
-/** Special tokens by GGUF key; BERT's usual names where the folder states none. */
+/** Special tokens by GGUF key. They have BERT's usual names if the folder states none. */
 function specialNames(settings: Json, map: Json): Map<string, string> {
   const keys: [key: string, field: string, usual: string][] = [
     ["bos_token_id", "cls_token", "[CLS]"],
@@ -297,8 +297,8 @@ async function tensorsOf(
 }
 
 /**
- * Finds a tensor by its name, also as older files spell it: with a prefix, or with TensorFlow's names for the parts of a
- * norm.
+ * Finds a tensor by its name, with or without the prefix "bert.". The parts of a norm may also have TensorFlow's names, as in
+ * older files.
  */
 function found(stored: ReadonlyMap<string, SafetensorsTensor>, name: string): SafetensorsTensor {
   const older = name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta");
@@ -308,7 +308,8 @@ function found(stored: ReadonlyMap<string, SafetensorsTensor>, name: string): Sa
 }
 
 /**
- * llama.cpp reads a pair as one segment: a model trained to tell its second text by segment embeddings would score wrongly.
+ * Throws model_invalid for a model that was trained to recognise the second text of a pair by segment embeddings. llama.cpp
+ * reads a pair as one segment, so such a model would score wrongly.
  */
 async function refuseSegments(file: FileHandle, tensor: SafetensorsTensor, shape: Shape): Promise<void> {
   const pieces: Buffer[] = [];

@@ -22,7 +22,7 @@ const pieceBytes = 4 << 20;
 
 const refuse = (what: string): Failure => new Failure("model_invalid", `Not a valid safetensors file: ${what}`);
 
-/** The tensors by name. Integer tensors, such as stored positions, are skipped. Throws model_invalid. */
+/** Returns the tensors by name. Integer and boolean tensors, such as stored positions, are skipped. Throws model_invalid. */
 export async function readSafetensorsHeader(file: FileHandle): Promise<Map<string, SafetensorsTensor>> {
   const { size } = await file.stat();
   const length = Number((await readExactly(file, 0, 8, size)).readBigUInt64LE());
@@ -69,7 +69,7 @@ async function readExactly(file: FileHandle, offset: number, length: number, siz
   return buffer;
 }
 
-/** The data as it lies in the file. */
+/** Yields the data as they are in the file. */
 export async function* dataOf(file: FileHandle, { name, offset, bytes }: SafetensorsTensor): AsyncGenerator<Buffer> {
   for (let at = 0; at < bytes; at += pieceBytes) {
     const length = Math.min(pieceBytes, bytes - at);
@@ -79,7 +79,7 @@ export async function* dataOf(file: FileHandle, { name, offset, bytes }: Safeten
   }
 }
 
-/** The data as 32-bit floats; F16 and BF16 are widened exactly. */
+/** Yields the data as 32-bit floats. F16 and BF16 are widened exactly. */
 export async function* widened(file: FileHandle, tensor: SafetensorsTensor): AsyncGenerator<Buffer> {
   for await (const piece of dataOf(file, tensor)) {
     if (tensor.type === "F32") yield piece;

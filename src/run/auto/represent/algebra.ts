@@ -1,5 +1,5 @@
-// Dense linear algebra in double precision for the systems that representation edits solve. They are as large as the
-// number of positions watched (a few hundred), never as large as the model is wide. Matrices are lists of rows.
+// Dense linear algebra in double precision for the systems that representation edits solve. The size of a system is the
+// number of positions watched (a few hundred), never the width of the model. Matrices are lists of rows.
 import { Failure } from "../../../base/errors.ts";
 
 export type Row = ArrayLike<number>;
@@ -31,13 +31,13 @@ export function combined(rows: readonly Row[], coefficients: Row): Float64Array 
   return sum;
 }
 
-/** a b, both as lists of rows. */
+/** The product a b, where both are lists of rows. */
 export const multiplied = (a: readonly Row[], b: readonly Row[]): Matrix => a.map((row) => combined(b, row));
 
 export const transposed = (a: readonly Row[]): Matrix =>
   Array.from({ length: a[0]!.length }, (_, at) => Float64Array.from(a, (row) => row[at]!));
 
-/** Lower L with m = L Lᵀ. Throws `run_failed` where m is not positive definite. */
+/** The lower triangular L with m = L Lᵀ. Throws `run_failed` where m is not positive definite. */
 export function cholesky(m: readonly Row[]): Matrix {
   const n = m.length;
   const lower = zeros(n, n);
@@ -52,7 +52,7 @@ export function cholesky(m: readonly Row[]): Matrix {
   return lower;
 }
 
-/** x with L Lᵀ x = b. */
+/** Solves L Lᵀ x = b for x. */
 export function solved(lower: Matrix, b: Row): Float64Array {
   const n = lower.length;
   const x = Float64Array.from(b);
@@ -67,7 +67,7 @@ export function solved(lower: Matrix, b: Row): Float64Array {
   return x;
 }
 
-/** Upper limit of sweeps. Rotations converge quadratically, so that nothing is left long before it. */
+/** Maximum number of sweeps. Rotations converge quadratically, so they are done long before this limit. */
 const mostSweeps = 60;
 
 /**
@@ -91,7 +91,7 @@ export function symmetricEigen(m: readonly Row[]): { values: Float64Array; vecto
   return { values: Float64Array.from(order, (at) => a[at]![at]!), vectors: order.map((at) => v[at]!) };
 }
 
-/** Makes a[p][q] zero (Golub and Van Loan, Matrix Computations, §8.5). */
+/** Makes a[p][q] zero by rotating a and v in place (Golub and Van Loan, Matrix Computations, §8.5). */
 function rotate(a: Matrix, v: Matrix, p: number, q: number): void {
   const apq = a[p]![q]!;
   if (apq === 0) return;

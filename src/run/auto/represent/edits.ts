@@ -13,10 +13,10 @@ import { placesBetween, type WatchedRow, watched } from "./watch.ts";
 export interface EditTerms {
   run: Run;
   base: OpenedBase;
-  /** The adapter to edit: an edit acts on the matrices together with this adapter. */
+  /** The adapter to edit. An edit acts on the base's matrices with this adapter applied. */
   adapter: string;
   directions: Directions;
-  /** The layer whose difference is ablated. */
+  /** The layer whose difference of means is ablated. */
   best: number;
   contexts: readonly ContextRow[];
   /** Rows of other text, which an edit from context should leave unchanged. */
@@ -29,7 +29,10 @@ export function editOf(terms: EditTerms, trial: Trial): Promise<Edit> {
   return contextRidge(terms, trial);
 }
 
-/** W' = (I − λ r rᵀ) W for both writers of each layer: B = −λr, A = rᵀW, where r is the unit difference of means. */
+/**
+ * Makes W' = (I − λ r rᵀ) W of both writers of each layer, as B = −λr and A = rᵀW. r is the unit difference of means of
+ * the layer `best`.
+ */
 async function ablation({ base, adapter, directions, best }: EditTerms, trial: Trial): Promise<Edit> {
   const unit = Float32Array.from(unitOf(directions.differences.get(best)!));
   const sites = trial.layers.flatMap((layer) => writers.map((writer) => ({ layer, writer })));
@@ -40,7 +43,10 @@ async function ablation({ base, adapter, directions, best }: EditTerms, trial: T
   return { rank: 1, sites: await Promise.all(edited) };
 }
 
-/** ΔW = c aᵀ on the down matrix: adds c, the strength times the difference of means, wherever aᵀz is 1. */
+/**
+ * Makes ΔW = c aᵀ for the down matrix. This adds c, the strength times the difference of means, wherever aᵀz is 1 for
+ * the matrix's input z.
+ */
 function steering({ directions }: EditTerms, { layers, strength }: Trial): Edit {
   const layer = layers[0]!;
   const c = Float32Array.from(directions.differences.get(layer)!, (value) => strength * value);
@@ -59,9 +65,9 @@ const placesOfRow = 4;
 const spreading = "spreading";
 
 /**
- * Lets the down matrices of the band write, without the passage, what the passage adds to the stream after the band's
- * last layer. Each layer takes its share of what is still missing: one part in the number of layers left (MEMIT, arXiv
- * 2210.07229, §4.3, with targets that need no gradient).
+ * Makes the down matrices of a band of layers write, without the passage, what the passage adds to the residual stream
+ * after the band's last layer. Each layer adds what is still missing, divided by the number of layers left (MEMIT,
+ * arXiv 2210.07229, §4.3; the targets here need no gradient).
  */
 async function contextRidge(terms: EditTerms, { layers, strength }: Trial): Promise<Edit> {
   const { run, base, adapter, contexts, others } = terms;
@@ -97,7 +103,7 @@ async function contextRidge(terms: EditTerms, { layers, strength }: Trial): Prom
   return { rank: contextRank, sites };
 }
 
-/** Rows A and columns B in the adapter's layout, with zeros where the rank is not used up. */
+/** Lays out the rows of A and the columns of B as the adapter has them, with zeros where the rank is not used up. */
 function padded(
   { a, b }: ReturnType<typeof contextEdit>,
   { length: columns }: ArrayLike<number>,

@@ -1,6 +1,6 @@
-// The data that edits are fitted to: the model's own right and wrong answers to questions of the study, and the study's
-// answers beside the passages they come from. Dev and sealed questions are not among them: dev decides what an edit is
-// worth.
+// The data that edits are fitted to: the model's own right and wrong answers to questions of the study or the data set,
+// and the reference answers beside the passages that they come from. Dev and sealed questions are not among these
+// questions, because dev decides what an edit is worth.
 import { containsWords } from "../../../base/text.ts";
 import type { SnapshotItem } from "../../../contract/run-folder.ts";
 import { formatChat } from "../../../engine/format/chat-format.ts";
@@ -21,7 +21,7 @@ export interface Contrast {
   bad: number[];
 }
 
-/** The study's answer, and its prompt with and without the passage, as token ids. */
+/** The reference answer to a question, and the question's prompt with and without the passage, as token ids. */
 export interface ContextRow {
   opened: number[];
   closed: number[];
@@ -35,11 +35,11 @@ export interface Material {
   contexts: ContextRow[];
 }
 
-/** Maximum number of questions asked, and answers drawn to each without and with its passage, at temperature 1. */
+/** Maximum number of questions; number of answers drawn to each, at temperature 1, without and with its passage. */
 const mostAsked = 64;
 const closedDraws = 6;
 const openDraws = 2;
-/** Each contrast sends both its answers through the layers twice: together the 200 passes that a profile may take. */
+/** Both answers of each contrast go through the layers twice, which makes the 200 passes that a profile may take. */
 const mostContrasts = 50;
 const mostContexts = 32;
 
@@ -50,7 +50,7 @@ interface Asked {
   opened: number[] | null;
 }
 
-/** `adapter`: the adapter whose answers are drawn; null is the base. */
+/** Draws the material. `adapter`: the adapter whose answers are drawn; null for the base. */
 export async function drawMaterial(
   run: Run,
   { trainer, model }: OpenedBase,
@@ -109,8 +109,8 @@ async function askedOf(
 }
 
 /**
- * The first right answer and a wrong one. A wrong one that says the right thing in another form is preferred, because
- * form is what an edit can change.
+ * Pairs the first right answer with a wrong one; empty if either is missing. A wrong answer that contains the reference
+ * is preferred, because only its form is wrong, and form is what an edit can change.
  */
 function contrastOf(
   { points }: Run,

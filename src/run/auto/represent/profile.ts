@@ -1,6 +1,5 @@
-// Profiles a model's representations, in at most 200 passes of rows: whether its right and wrong answers are separated
-// by a direction that is the same from prompt to prompt, and how much of a constant vector an adapter could carry
-// there.
+// Profiles a model's representations, with at most 200 passes of rows: whether one direction, the same for all prompts,
+// separates right answers from wrong ones, and how much of a constant vector a rank-one edit would miss.
 import type { Run } from "../../context.ts";
 import type { OpenedBase } from "../../training.ts";
 import type { Contrast } from "./material.ts";
@@ -11,7 +10,7 @@ export interface LayerFigures {
   layer: number;
   /** Mean cosine between the differences of any two pairs. */
   cosine: number;
-  /** Share of pairs that the mean difference of the others orders correctly. */
+  /** Share of pairs that the mean difference of the other pairs orders correctly. */
   separation: number;
   /**
    * Share of a constant vector that a rank-one edit would miss at positions it was not fitted to; null where not
@@ -22,7 +21,7 @@ export interface LayerFigures {
 
 export interface Profile {
   pairs: number;
-  /** Rows sent through the layers. */
+  /** Number of rows sent through the layers. */
   passes: number;
   layers: LayerFigures[];
   /** The layer whose differences agree most; null with too few pairs. */
@@ -40,19 +39,21 @@ export interface Directions {
   readers: Map<number, Float64Array>;
 }
 
-/** Agreement of the differences below which edits fail (alignment notes, §8.6). */
+/** Mean cosine of the differences below which edits fail (alignment notes, §8.6). */
 const leastCosine = 0.3;
-/** Pairs below which the agreement says little. */
+/** Number of pairs below which the agreement says little. */
 export const leastPairs = 16;
 /** Largest share of a constant vector that may be missed. */
 export const mostMissed = 0.05;
-/** Number of layers, those of best agreement, at which a constant is tried. */
+/** Number of layers at which a constant is tried: those whose differences agree best. */
 const steeredLayers = 3;
 const placesOfRow = 4;
 /** `ridge` of `constantReader`, as a share of the keys' mean square. */
 export const readerRidge = 1e-3;
 
-/** `adapter`: the adapter whose answers the contrasts are; null is the base. */
+/**
+ * Profiles the model from its contrasts. `adapter`: the adapter that gave the contrasts' answers; null for the base.
+ */
 export async function profileOf(
   run: Run,
   base: OpenedBase,
@@ -93,7 +94,9 @@ const tooFew = (pairs: number): Profile => ({
   because: `The model has both a correct and a wrong answer of its own to ${pairs} study questions, but ${leastPairs} are needed`,
 });
 
-/** All layers but the first, which knows little but the token, and the last, which only the head reads. */
+/**
+ * All layers but the first, where the stream holds little more than the token, and the last, which only the head reads.
+ */
 const inside = (layers: readonly LayerFigures[]): LayerFigures[] =>
   layers.length > 2 ? layers.slice(1, -1) : [...layers];
 
@@ -104,8 +107,8 @@ const rowOf = (prompt: readonly number[], answer: readonly number[]): WatchedRow
 });
 
 /**
- * Fitted to every second pair and measured on the others: with fewer positions than the key is wide, nothing would be
- * missed where it is fitted.
+ * Fits a reader to every second pair and measures what it misses on the others. Where a reader is fitted to fewer
+ * positions than a key has components, it misses nothing. The reader that edits use is fitted to all pairs.
  */
 async function readConstants(
   run: Run,

@@ -1,6 +1,6 @@
-// A phase that edits representations without any gradient: profile → at most 30 edits, each asked one half of dev → the
-// best of them asked the other half. It is kept if the lower bound of the paired difference there is above 0; otherwise
-// the adapter stays as it was.
+// A phase that edits representations without any gradient: profile → at most 30 edits, each tried on one half of dev →
+// the best of them tried on the other half. The best edit is kept if the lower bound of its paired difference on the
+// other half is above 0; otherwise the adapter stays as it was.
 import { join } from "node:path";
 import { z95 } from "../../../base/statistics/intervals.ts";
 import { seeded } from "../../../base/statistics/random.ts";
@@ -21,7 +21,7 @@ import { mostMissed, type Profile, profileOf } from "./profile.ts";
 import { kindsOf, nameOf, type Trial, trialsOf } from "./trials.ts";
 import { placesBetween, type WatchedRow } from "./watch.ts";
 
-/** Name in the trainer of the adapter with an edit stacked upon it. */
+/** Name in the trainer of the adapter with an edit stacked on it. */
 export const editedName = "edited";
 
 export interface RepresentOrder {
@@ -30,7 +30,7 @@ export interface RepresentOrder {
   /** Where trials are kept, and the identity of what they depend on. */
   folder: string;
   identity: string;
-  /** Score of every dev item at the checkpoint that is edited, and whether that is the base. */
+  /** Score of every dev item at the checkpoint that is edited, and whether that checkpoint is the base. */
   before: readonly number[];
   isBase: boolean;
   /** Maximum number of trials. */
@@ -91,14 +91,17 @@ export const reasonAgainst = ({ isUsable, because }: Profile): string =>
 
 interface Tried {
   /**
-   * Compared with the checkpoint that is edited: points gained on one half of dev, and nats of divergence added on
+   * Both compared with the checkpoint that is edited: points gained on one half of dev, and nats of divergence added on
    * other text.
    */
   gain: number;
   kl: number;
 }
 
-/** The trial with the greatest gain on dev less the cost of its divergence; null when that is above 0 for none. */
+/**
+ * Tries the edits while there is time. Returns the one that gains most on dev after the cost of its divergence is
+ * subtracted; null if the result is above 0 for none.
+ */
 async function bestTrial(
   order: RepresentOrder,
   terms: EditTerms,
@@ -187,8 +190,8 @@ export function halvesOf(dev: readonly DevPrompt[], seed: number): number[][] {
 }
 
 /**
- * Maximum number of openings of ordinary prose in each of two sets: one on which divergence is measured, one that an edit should
- * leave unchanged.
+ * Maximum number of openings of ordinary prose in each of two sets: one for measuring divergence, and one that an edit
+ * should leave unchanged.
  */
 const mostOpenings = 64;
 

@@ -1,5 +1,5 @@
 // The numerical parts of representation edits: directions, the best constant reader, and the context edit. Shapes are
-// given in the model's terms: a key z [d_in] is what a writer W reads at one position, a target t [d_out] what the
+// in the model's terms: a key z [d_in] is the input of a writer W at one position, and a target t [d_out] is what the
 // residual stream should gain there.
 import {
   cholesky,
@@ -24,7 +24,7 @@ export interface Agreement {
   mean: Float64Array;
 }
 
-/** Needs at least two differences, none of them 0. */
+/** Measures the agreement. Needs at least two differences, none of them 0. */
 export function agreementOf(differences: readonly Row[]): Agreement {
   const n = differences.length;
   const units = differences.map(unitOf);
@@ -39,9 +39,9 @@ export function agreementOf(differences: readonly Row[]): Agreement {
 }
 
 /**
- * a [d_in] = (E[zzᵀ] + λI)⁻¹ E[z], where λ is `ridge` times the mean square of z's components. aᵀz is as close to 1 as
- * one row can make it, so c aᵀ is the best approximation of adding a constant c. By the push-through identity, the
- * system is only as large as the number of keys.
+ * Returns a [d_in] = (E[zzᵀ] + λI)⁻¹ E[z], where λ is `ridge` times the mean square of z's components. aᵀz is as close
+ * to 1 as one row can make it, so c aᵀ is the best approximation of adding a constant c. By the push-through identity,
+ * the system is only as large as the number of keys.
  */
 export function constantReader(keys: readonly Row[], ridge: number): Float64Array {
   const g = gram(keys);
@@ -57,7 +57,7 @@ export function constantReader(keys: readonly Row[], ridge: number): Float64Arra
 export const missedShare = (a: Row, keys: readonly Row[]): number =>
   keys.reduce((sum, key) => sum + (1 - dot(a, key)) ** 2, 0) / keys.length;
 
-/** Mean square of one component. */
+/** Mean square of a component of the keys. */
 const meanSquare = (keys: readonly Row[]): number =>
   keys.reduce((sum, key) => sum + dot(key, key), 0) / keys.length / keys[0]!.length;
 
@@ -65,18 +65,20 @@ export interface RidgeOptions {
   /** Weight of the keys of other text. */
   lambda: number;
   /**
-   * Floor of C₀, as a share of the mean square of a component of those keys; it suppresses directions that no key has.
+   * Floor of C₀, as a share of the mean square of a component of the other text's keys. It suppresses directions in
+   * which no key lies.
    */
   floor: number;
   rank: number;
 }
 
 /**
- * The edit Δ = T Zᵀ (ZZᵀ + λC₀)⁻¹ at its best rank r, as B [d_out, r] and A [r, d_in] with Δ_r = B A. C₀ = E[xxᵀ] +
- * floor·I over the keys x of other text. With M = ZZᵀ + λC₀ = LLᵀ, the optimum in the norm of M is the best rank-r
- * approximation of ΔL: Δ_r = U_r U_rᵀ Δ, where U_r are the first left singular vectors of ΔL (design: alignment notes,
- * §8.2). All systems are only as large as the number of keys: M = KKᵀ + εI with K = [Z, √(λ/m) X], so that KᵀM⁻¹ = (KᵀK
- * + εI)⁻¹Kᵀ and ZᵀM⁻¹Z = I − ε·[(KᵀK + εI)⁻¹]_ZZ.
+ * Returns the edit Δ = T Zᵀ (ZZᵀ + λC₀)⁻¹ at its best rank r, as B [d_out, r] and A [r, d_in] with Δ_r = B A. The
+ * columns of Z are the keys, those of T the targets, those of X the m keys x of other text, and C₀ = E[xxᵀ] + floor·I.
+ * With M = ZZᵀ + λC₀ = LLᵀ, the optimum in the norm of M is the best rank-r approximation of ΔL: Δ_r = U_r U_rᵀ Δ,
+ * where U_r are the first left singular vectors of ΔL (design: alignment notes, §8.2). All systems are only as large as
+ * the number of keys, because M = KKᵀ + εI with K = [Z, √(λ/m) X], so that KᵀM⁻¹ = (KᵀK + εI)⁻¹Kᵀ and ZᵀM⁻¹Z = I −
+ * ε·[(KᵀK + εI)⁻¹]_ZZ.
  */
 export function contextEdit(
   keys: readonly Row[],
@@ -99,7 +101,7 @@ export function contextEdit(
     ),
   );
   const q = inverse.map((row, at) => row.slice(0, n).map((value, other) => Number(at === other) - epsilon * value));
-  // q = R Rᵀ from its eigenvectors; rounding may leave the smallest eigenvalues just below 0, which then count as 0.
+  // q = R Rᵀ, from the eigenvectors of q. Rounding may leave the smallest eigenvalues just below 0; these count as 0.
   const { values, vectors } = symmetricEigen(q);
   const rT = vectors.map((vector, at) => vector.map((value) => value * Math.sqrt(Math.max(0, values[at]!))));
   const g = gram(targets);

@@ -7,8 +7,8 @@ export interface Trial {
   /** Layer indices from 0, ascending. */
   layers: number[];
   /**
-   * ablation: λ of (I − λrrᵀ)W. difference_of_means: factor on the mean difference. context_ridge: λ of other text's
-   * keys, for each key of its own.
+   * ablation: λ of (I − λrrᵀ)W. difference_of_means: factor on the mean difference. context_ridge: λ, the weight of
+   * other text's keys, per key that the edit is fitted to.
    */
   strength: number;
 }
@@ -27,15 +27,15 @@ export interface TrialTerms {
   kinds: readonly EditKind[];
   /** Number of layers of the model. */
   layers: number;
-  /** Whether the model normalises what a matrix adds: then only ablation is exact. */
+  /** Whether the model normalises what a matrix adds. If so, only ablation is exact. */
   hasPostNorms: boolean;
   /** Whether there are passages to learn from. */
   hasContexts: boolean;
 }
 
 /**
- * Cheap and likely edits come first, because the hours may end before the last. Empty for a profile that found no
- * direction.
+ * Returns the edits to try. Cheap and promising ones come first, because the hours may run out before the last. Empty
+ * for a profile that found no direction.
  */
 export function trialsOf(profile: Profile, { kinds, layers, hasPostNorms, hasContexts }: TrialTerms): Trial[] {
   const { best } = profile;
@@ -60,7 +60,7 @@ export function trialsOf(profile: Profile, { kinds, layers, hasPostNorms, hasCon
   ].slice(0, mostTrials);
 }
 
-/** Layers at most `reach` away from one. */
+/** Layers at most `reach` away from `layer`. */
 const bandAround = (layer: number, reach: number, layers: number): number[] =>
   Array.from({ length: layers }, (_, at) => at).filter((at) => Math.abs(at - layer) <= reach);
 

@@ -12,14 +12,17 @@ export interface WatchedRow {
   places: readonly number[];
 }
 
-/** For each stream and layer: the vectors, in the order of the rows and their places. */
+/** For each stream and layer, the vectors in the order of the rows and their places. */
 export type Seen<S extends Stream> = Record<S, Float32Array[][]>;
 
-/** Maximum number of tokens and rows of one call: the vectors of all its layers must fit in one response. */
+/** Maximum number of tokens and of rows in one call, because the vectors of all its layers must fit in one response. */
 const callTokens = 6144;
 const callRows = 32;
 
-/** `isMean`: one vector per row, the mean over its places; otherwise one per place. */
+/**
+ * Reads the activations at the places of the rows. `isMean`: returns one vector per row, the mean over its places;
+ * otherwise one per place.
+ */
 export async function watched<S extends Stream>(
   run: Run,
   { trainer }: Pick<OpenedBase, "trainer">,
@@ -65,7 +68,7 @@ export async function watched<S extends Stream>(
   return seen;
 }
 
-/** At most `most` places, evenly over those from `from` up to `end`. */
+/** At most `most` places, spread evenly over those from `from` up to, but not including, `end`. */
 export function placesBetween(from: number, end: number, most: number): number[] {
   const count = Math.min(most, end - from);
   return Array.from({ length: count }, (_, at) => from + Math.floor(((at + 0.5) * (end - from)) / count));
