@@ -138,7 +138,7 @@ async function* appended(
 
 /**
  * Writes a `.partial` file beside the target, renames it once all of it is on the disk, and returns its SHA-256. The next attempt
-  * overwrites a partial file that a killed process left.
+ * overwrites a partial file that a killed process left.
  */
 async function write(target: string, work: (append: Append) => Promise<void>): Promise<string> {
   const partial = `${target}.partial`;

@@ -10,7 +10,7 @@ import type { Bundle } from "./open.ts";
 
 /**
  * Writes one file to `place`, whose folder must exist, and sets its mode. A file there that already has the same content is kept.
-  * Throws bundle_altered, bundle_no_space.
+ * Throws bundle_altered, bundle_no_space.
  */
 export async function extractFile(bundle: Bundle, file: BundledFile, place: string, mode: number): Promise<void> {
   await removeCutOff(place);

@@ -8,7 +8,7 @@ const interpreterSegment = 3;
 
 /**
  * The kind of machine that an executable is for. The glibc version is the one that every release needs; it is not read from the file.
-  * Throws program_invalid.
+ * Throws program_invalid.
  */
 export async function machineOf(path: string): Promise<MachineKind> {
   const wrong = (why: string): Failure => new Failure("program_invalid", `${path} is not an executable: ${why}`);

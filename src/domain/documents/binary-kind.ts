@@ -30,7 +30,7 @@ const beginnings: [string, "pdf" | "zip" | string][] = [
 
 /**
  * The kind of file that the probe has to read, from the file's first bytes. Null if the file may be text. Throws document_type for
-  * kinds that are not supported, and extension_mismatch.
+ * kinds that are not supported, and extension_mismatch.
  */
 export function binaryKind(head: Uint8Array, name: string): "pdf" | "zip" | null {
   const text = Buffer.from(head.subarray(0, 64)).toString("latin1");

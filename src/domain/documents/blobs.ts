@@ -22,7 +22,7 @@ export interface Blobs {
   prepare(): Promise<void>;
   /**
    * Removes all contents that are neither held nor referenced, and lets only the files' owner read the rest. May run concurrently
-    * with every other call except `prepare`.
+   * with every other call except `prepare`.
    */
   sweep(): Promise<void>;
 }

@@ -27,7 +27,7 @@ export function decode(bytes: Uint8Array, name: string, declared: string | null 
 
 /**
  * Throws document_invalid for UTF-8 with a few invalid bytes. Such a text would otherwise be decoded in an old charset, with every
-  * letter beyond ASCII wrong.
+ * letter beyond ASCII wrong.
  */
 function refuseDamagedUtf8(bytes: Uint8Array, name: string): void {
   const lossy = new TextDecoder("utf-8").decode(bytes);

@@ -14,7 +14,7 @@ export type ChunkSpan = Omit<Chunk, "text" | "place">;
 
 /**
  * Target and maximum size of a chunk in characters. They are about 300 and 600 tokens of English, which is enough to ask a question
-  * about and little enough to answer it from.
+ * about and little enough to answer it from.
  */
 const enough = 1200;
 const most = 2400;
@@ -85,7 +85,7 @@ const sentences = new Intl.Segmenter(undefined, { granularity: "sentence" });
 
 /**
  * Returns how many characters of a window to take: in code up to the end of a line, else up to the end of a sentence, else of a word,
-  * else the whole window. A cut in the first third does not count, and no cut splits a surrogate pair.
+ * else the whole window. A cut in the first third does not count, and no cut splits a surrogate pair.
  */
 function breakIn(window: string, type: PlainBlock["type"]): number {
   const least = window.length / 3;

@@ -59,7 +59,7 @@ const signatureIn = (record: Buffer): Buffer => record.subarray(headBytes);
 
 /**
  * Finds the paragraphs of `own` that also occur in `others`. The most similar duplicates of a paragraph come first; equally similar
-  * ones are in the order of `others`.
+ * ones are in the order of `others`.
  */
 export function duplicatesOf(own: Uint8Array, others: readonly { id: string; signatures: Uint8Array }[]): Duplicate[] {
   const mine = recordsOf(own);

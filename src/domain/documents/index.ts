@@ -91,7 +91,7 @@ export function createDocuments(parts: {
   snapshotsOf: (ownerId: string, documentId: string) => DocumentSnapshot[];
   /**
    * Deletes the document's snapshots in all alignments of the owner, with the rows made from them. Throws conflict while one of the
-    * alignments is running.
+   * alignments is running.
    */
   removeSnapshots: (ownerId: string, documentId: string) => Promise<void>;
 }): Documents {
@@ -130,7 +130,7 @@ export function createDocuments(parts: {
 
   /**
    * Finds, for each arrival, the paragraphs that also occur in the owner's documents or in earlier arrivals. An earlier arrival is
-    * given by its index.
+   * given by its index.
    */
   async function compared(arrivals: readonly Arrival[], ownerId: string): Promise<Duplicate[][]> {
     const found: Duplicate[][] = arrivals.map(() => []);
@@ -225,7 +225,7 @@ export function createDocuments(parts: {
 
   /**
    * Returns the result of `look` for each document. The contents are held until then, even if a document is deleted in the meantime.
-    * Throws not_found unless every document is the owner's.
+   * Throws not_found unless every document is the owner's.
    */
   async function held<T>(
     ownerId: string,

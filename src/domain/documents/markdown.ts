@@ -67,7 +67,7 @@ const itemMark = /(?:[-+*]|\d{1,9}[.)])(?=[ \t]|$)/y;
 
 /**
  * Throws document_limit for lists and quotations nested too deeply. The check comes before the library reads the text, because for
-  * every line the library takes time quadratic in the depth.
+ * every line the library takes time quadratic in the depth.
  */
 function checkDepth(text: string, name: string): void {
   /** Columns of the marks of the open lists, outermost first. */
@@ -101,7 +101,7 @@ function checkDepth(text: string, name: string): void {
 
 /**
  * Index at which a thematic break at the end of a line begins; the line's length if there is none. The marks of a thematic break
-  * may have spaces between them, but are not list items.
+ * may have spaces between them, but are not list items.
  */
 function ruleIn(line: string): number {
   const sign = line.trimEnd().at(-1);

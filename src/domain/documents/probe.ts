@@ -11,7 +11,7 @@ import type { Reading } from "./elements.ts";
 
 /**
  * What the child process writes. `empty` has the numbers of the pages without text. It comes before `reading`, so that it is found
-  * without parsing the whole answer.
+ * without parsing the whole answer.
  */
 export type ProbeAnswer =
   | { format: DocumentFormat; empty: number[]; reading: Reading }

@@ -55,7 +55,7 @@ export function qualityOf(
 
 /**
  * In a text below both of these, an alignment finds hardly a sentence to ask about. Characters count as well, because languages
-  * without spaces have few words and many characters.
+ * without spaces have few words and many characters.
  */
 const littleText = { words: 40, characters: 240 };
 

@@ -75,7 +75,7 @@ const usual = /^[\x21-\x7e]+$/;
 
 /**
  * Writes words with one space between them, and a backslash before each character that Markdown would read as markup. If `atLine`,
-  * the words begin a line, so a mark that would begin a block there is escaped too.
+ * the words begin a line, so a mark that would begin a block there is escaped too.
  */
 function writeWords(out: CleanText, pieces: readonly Piece[], atLine: boolean, inCell = false): void {
   const marked = markup(pieces, inCell);
@@ -113,7 +113,7 @@ const startsBlock = /^(?:#{1,6}$|[-+*]$|>|[-*_]{3,}$|~{3}|\[[^\]]+\]:)/;
 
 /**
  * Returns a pattern of the characters in these pieces that could be read as markup. Emphasis and code need a pair of marks, and links
-  * and entities a fixed form. Null if there are none.
+ * and entities a fixed form. Null if there are none.
  */
 function markup(pieces: readonly Piece[], inCell: boolean): RegExp | null {
   const text = pieces.map((piece) => piece.text).join("");

@@ -3,7 +3,7 @@ import type { Place } from "../../contract/documents.ts";
 
 /**
  * Stretches in the order of the clean text, five numbers each: start in the clean text, length there, page of the original (from 0),
-  * start on that page, length there. If the two lengths differ, the stretch is one unit that is written differently in the clean text.
+ * start on that page, length there. If the two lengths differ, the stretch is one unit that is written differently in the clean text.
  */
 export type SourceMap = number[];
 const width = 5;

@@ -52,7 +52,7 @@ const listMark = /^[ \t]*(?:[-*•–]|\d{1,3}[.)])[ \t]+(?=\S)/;
 
 /**
  * Splits plain text at blank lines. A heading is a line underlined with signs, or the first line of a paragraph if that line is in
-  * capitals. A line that starts with a list mark begins an item.
+ * capitals. A line that starts with a list mark begins an item.
  */
 function paragraphs(text: string): PlainBlock[] {
   const blocks: PlainBlock[] = [];
@@ -101,7 +101,7 @@ function isInCapitals(line: string): boolean {
 
 /**
  * Yields the runs of lines without a blank line between them, each with its offset. A regular expression would take quadratic time on
-  * a long blank line.
+ * a long blank line.
  */
 function* stretchesOf(text: string): Generator<{ raw: string; index: number }> {
   let from: number | null = null;

@@ -39,7 +39,7 @@ const looksLikeMarkdown = (text: string): boolean =>
 
 /**
  * Whether the first lines, at least three of them, all have the same number of delimiters, and none looks like a sentence (by a comma
-  * between words, or a full stop, question mark or exclamation mark at its end).
+ * between words, or a full stop, question mark or exclamation mark at its end).
  */
 function looksLikeCsv(text: string): boolean {
   const lines = text

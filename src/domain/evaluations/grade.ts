@@ -107,7 +107,7 @@ export function kindOf(gold: string): string {
 
 /**
  * Maximum number of rivals of one item. If there are more, the next ones after the item are taken, because lists of all rivals would
-  * grow with the square of the benchmark.
+ * grow with the square of the benchmark.
  */
 const mostCompetitors = 1000;
 
@@ -119,7 +119,7 @@ export interface Question {
 
 /**
  * Returns a function that lists, for the item at `index`, the golds of other items of the same kind, each once. The list leaves out
-  * the item's own gold and aliases, and values that its question names, since any answer may repeat those.
+ * the item's own gold and aliases, and values that its question names, since any answer may repeat those.
  */
 export function competition(items: readonly Question[]): (index: number) => string[] {
   const byKind = new Map<string, Map<string, { text: string; tokens: Token[] }>>();

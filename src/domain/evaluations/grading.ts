@@ -10,7 +10,7 @@ export interface Grading {
 
 /**
  * Grades on one worker thread. One is enough, because it only has to be separate from the serving thread. The thread exits when it
-  * has been idle for 30 seconds.
+ * has been idle for 30 seconds.
  */
 export function createGrading(): Grading {
   const pool = new Piscina({

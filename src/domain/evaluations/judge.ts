@@ -108,8 +108,8 @@ export async function measureJudge(
 
 /**
  * The share of points that are truly met, in points out of 100, from the share that the judge says are met (Rogan and
-  * Gladen 1978). Null if the judge was not shown to tell met from unmet better than chance, because the formula would then divide by
-  * almost 0.
+ * Gladen 1978). Null if the judge was not shown to tell met from unmet better than chance, because the formula would then divide by
+ * almost 0.
  */
 export function correctedShare(observed: number, { sensitivity, specificity }: JudgeError): number | null {
   const [hit, spared] = [sensitivity.score / 100, specificity.score / 100];

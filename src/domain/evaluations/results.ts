@@ -64,7 +64,7 @@ const fewestDocuments = 10;
 
 /**
  * The cluster of each item, which is the first document that the item cites. If there are too few documents, or an item cites none, the
-  * cluster of each item is its fact.
+ * cluster of each item is its fact.
  */
 export function clustersOf(items: readonly Pick<ItemRow, "cluster" | "citations_json">[]): {
   by: ClusteredBy;

@@ -71,8 +71,8 @@ export const compareSplit = (
 
 /**
  * Compares a model's scores on a guard with its base's. If `former` is given, compares the model's changes from the base with those of
-  * another model over the same base. Items that are not listed have the base's score. Null if the guard compares no items, or if
-  * `former` has a different number of items or a different score of the base.
+ * another model over the same base. Items that are not listed have the base's score. Null if the guard compares no items, or if
+ * `former` has a different number of items or a different score of the base.
  */
 export function compareGuard(guard: Guard, comparedWith: string, former?: Guard): Uncorrected | null {
   if (guard.most != null || guard.n === 0) return null;

@@ -15,7 +15,7 @@ export interface Evidence {
 
 /**
  * Selects the rows that are evidence, and counts those left out by reason. `rows` are in the order in which they were captured.
-  * `benchmarkQuestions` are those of all the owner's benchmarks, sealed items included.
+ * `benchmarkQuestions` are those of all the owner's benchmarks, sealed items included.
  */
 export function evidenceOf(rows: readonly EvidenceRow[], benchmarkQuestions: readonly string[]): Evidence {
   const { taken, left } = filter(rows, {

@@ -75,7 +75,7 @@ export interface Proposals {
   handlers: Handlers<typeof promises>;
   /**
    * Makes a proposal if there is now enough evidence. Called after an answer, and after feedback on an answer. Errors are logged,
-    * not thrown.
+   * not thrown.
    */
   consider(ownerId: string, requestId: string): void;
 }

@@ -71,7 +71,7 @@ const owned = `SELECT x.* FROM auto_align_proposal AS x JOIN alignment AS p ON p
 export const prepareProposals = (store: Store) => ({
   /**
    * The project of the model that answered a request. A project without a benchmark is left out, because an auto-align of it could
-    * not be measured.
+   * not be measured.
    */
   projectOfRequest: store.prepare<{ ownerId: string; requestId: string }, Project>(
     `${project} WHERE p.owner_id = :ownerId AND p.benchmark_id IS NOT NULL AND p.deleted_at IS NULL AND p.id = (

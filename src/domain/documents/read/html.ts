@@ -20,7 +20,7 @@ type Tag = DefaultTreeAdapterTypes.Element;
 
 /**
  * Reads one HTML page. Offsets count in `source`, the decoded text. `page` is the page's index in the document. `isPage` tells
-  * whether the HTML was made for a browser; then what surrounds an article is dropped. Throws document_invalid, document_limit.
+ * whether the HTML was made for a browser; then what surrounds an article is dropped. Throws document_invalid, document_limit.
  */
 export function readHtml(
   source: string,
@@ -117,13 +117,13 @@ function textOf(tag: Tag): string {
 const mark = "data-plumbline-at";
 /**
  * Minimum share of the body's text that an article has. If Readability keeps less, it has mistaken a part for the whole, as happens
-  * with an index, a manual or a list of links.
+ * with an index, a manual or a list of links.
  */
 const leastShare = 0.5;
 
 /**
  * The tags of the article. Null if the page is not an article. Readability works on a copy in which every tag has a number, so that
-  * the tags that it keeps can be found in the tree with source positions.
+ * the tags that it keeps can be found in the tree with source positions.
  */
 function articleOf(document: DefaultTreeAdapterTypes.Document, body: Tag): Set<Tag> | null {
   const tags: Tag[] = [];

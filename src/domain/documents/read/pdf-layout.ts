@@ -44,8 +44,8 @@ const startsItem = /^(?:[•◦▪‣●○■□–—∙·*-]|\(?(?:\d{1,3}|[a
 
 /**
  * Returns the elements of all pages, and each page's number of characters. `chapters` has the pages (from 0) on which chapters begin;
-  * null if the file does not name them. Footnotes are placed at the end of their chapter, as in HTML and EPUB. Without chapters, they
-  * are placed after their page.
+ * null if the file does not name them. Footnotes are placed at the end of their chapter, as in HTML and EPUB. Without chapters, they
+ * are placed after their page.
  */
 export function layOut(
   pages: readonly TextPage[],
@@ -123,7 +123,7 @@ const textOfRow = (row: Row): string => textIn(row.segments.flatMap((segment) =>
 
 /**
  * Finds headers and footers: rows at the top or bottom of a page that recur at about the same height, at least three times. The rows
-  * are the same except for numbers, or count the pages.
+ * are the same except for numbers, or count the pages.
  */
 function runningRows(rows: readonly Row[][], pages: readonly TextPage[], body: BodyStyle): Set<Row> {
   /** Indexes of the pages that have a sign at a height, keyed by both. A sign is a row's text without numbers, or its page count. */
@@ -269,7 +269,7 @@ function bandFrom(rows: readonly Row[], at: number, body: BodyStyle): { region: 
 
 /**
  * The gaps that all rows leave free, taken from the row that has the most of them. The first row of a table may have fewer, because
-  * its cells may be empty. Null if there are none.
+ * its cells may be empty. Null if there are none.
  */
 function mostGaps(band: readonly Row[]): Gutter[] | null {
   let most: Gutter[] | null = null;
@@ -341,7 +341,7 @@ const isLed = (row: Row): boolean => /(?:\.\s*){4,}\d+\s*$/.test(textOfRow(row))
 
 /**
  * Finds the entries of a table of contents, if at least three rows have dot leaders. Rows whose page number is set apart without dots,
-  * as for chapters, are entries too.
+ * as for chapters, are entries too.
  */
 function entriesOf(rows: readonly Row[]): Set<Row> {
   if (rows.filter(isLed).length < 3) return new Set();
@@ -367,7 +367,7 @@ function cellsOf(row: Row, gutters: readonly Gutter[]): TextItem[][] {
 
 /**
  * Groups the lines of a table into rows. A row begins where the first cell has text, or after more space than there is within a row.
-  * Returns the text items by row, column and line.
+ * Returns the text items by row, column and line.
  */
 function tableRows(band: readonly Row[], gutters: readonly Gutter[], body: BodyStyle): TextItem[][][][] {
   const logical: TextItem[][][][] = [];
@@ -390,7 +390,7 @@ const noMarks: ReadonlySet<string> = new Set();
 
 /**
  * A line's words as pieces. Items that touch form one word, but a space separates a word from the raised mark of a footnote after it.
-  * `marks` has the marks of the page's footnotes.
+ * `marks` has the marks of the page's footnotes.
  */
 function lineOf(items: readonly TextItem[], text: PageText, marks: ReadonlySet<string> = noMarks): Piece[] {
   if (items.length === 0) return [];
@@ -565,7 +565,7 @@ class Flow {
 
   /**
    * Heading level of a line, or 0. A heading has larger letters. A short line in another face is a heading as well, if there is space
-    * above it, it begins with a number or a capital, and it does not end like a sentence.
+   * above it, it begins with a number or a capital, and it does not end like a sentence.
    */
   #headingLevel(row: Row, words: string, width: number, above: Row | null): number {
     const { size, font, headings, leading } = this.#body;
@@ -644,7 +644,7 @@ class Flow {
 
   /**
    * Whether a hyphen at a line's end belongs to the word, because the word occurs with the hyphen elsewhere. If the word occurs without
-    * the hyphen, or nowhere else, the hyphen only breaks it.
+   * the hyphen, or nowhere else, the hyphen only breaks it.
    */
   #isHyphenated(start: string, rest: string, before: string, after: string): boolean {
     const whole = (text: string): string => text.toLowerCase();

@@ -122,7 +122,7 @@ const plain = (value: number): string => String(Number(value.toPrecision(15)));
 
 /**
  * Writes a date, a time or both, depending on the format `kind`. `value` is the number of days since the end of 1899, with the time
-  * of day as fraction. With `from1904`, as in files of old Macintosh programs, the days count from the start of 1904.
+ * of day as fraction. With `from1904`, as in files of old Macintosh programs, the days count from the start of 1904.
  */
 function dateText(value: number, kind: string, from1904: boolean): string {
   if (value < 0 || value > 2_958_466) return plain(value);

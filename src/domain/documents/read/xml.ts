@@ -17,7 +17,7 @@ const local = (name: string): string => name.slice(name.indexOf(":") + 1);
 
 /**
  * Returns the root element. Elements named `each` are passed to `use` when they end and are not kept, so that a large sheet is never
-  * held as a whole. Throws entities_refused, document_limit, document_invalid, document_type.
+ * held as a whole. Throws entities_refused, document_limit, document_invalid, document_type.
  */
 export function parseXml(bytes: Uint8Array, name: string, each?: string, use?: (node: XmlNode) => void): XmlNode {
   const parser = new SaxesParser();
