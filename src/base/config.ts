@@ -438,7 +438,7 @@ export function environmentBeside(
 export const environmentOf = (config: Config): Record<string, string> =>
   Object.fromEntries(
     (Object.keys(settings) as (keyof Config)[])
-      // A run opens no connections, so it does not need the keys and secrets for them.
+      // What only connections to other machines need is kept from child processes.
       .filter((key) => !["key", "upstreamKeys", "webhooks", "webhookSecrets", "traces"].includes(key))
       .map((key) => [settings[key].name, String(config[key])]),
   );
@@ -479,7 +479,7 @@ export const places = (data: string) => ({
   bundle: join(data, "bundle"),
   /** Exists while a restore into the folder is under way. */
   restoring: join(data, "restoring.json"),
-  /** Exists while an upgrade is unfinished, so that the database may be of the old or the new version. The upgrade holds it as a lock. */
+  /** While this file exists, an upgrade is unfinished and the database may be of either version. The upgrade holds it as a lock. */
   upgrading: join(data, "upgrading"),
 });
 

@@ -1,5 +1,5 @@
-// Every failure of the appliance, with its code, HTTP status and hint in one table. One catch in http/ and one in cli/ report a thrown
-// Failure.
+// Every failure of the appliance, with its code, HTTP status and hint in one table. The server answers a request
+// with the Failure that its handler throws, and the command line prints it.
 
 interface Row {
   /** HTTP status of the answer. */

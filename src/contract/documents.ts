@@ -223,8 +223,8 @@ export const documentRecord = {
     format: { enum: documentFormats, description: "Format of the original, detected from its content." },
     media_type: { enum: mediaTypes, description: "Media type of the clean text." },
     bytes: { type: "integer", minimum: 0 },
-    characters: { type: "integer", minimum: 0, description: "SHA-256 of the clean text." },
-    sha256: { type: "string" },
+    characters: { type: "integer", minimum: 0, description: "Number of characters of the clean text." },
+    sha256: { type: "string", description: "SHA-256 of the original." },
     created_at: timestamp,
     report: {
       anyOf: [documentReport, { type: "null" }],

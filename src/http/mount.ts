@@ -32,7 +32,7 @@ export interface Limits {
   bodyBytes: number;
   /** Pace of a JSON body. */
   pace: Pace;
-  upload: UploadLimits;
+  upload: Omit<UploadLimits, "settings">;
   /** Maximum number of bytes of an uploaded model. */
   modelBytes: number;
   /** Throws disk_full. Called before every endpoint that lists this error. */
@@ -138,7 +138,11 @@ function performer(endpoint: Endpoint, handler: AnyHandler, limits: Limits): Rou
       if (endpoint.upload) {
         const { many, model } = endpoint.upload;
         const fileBytes = model ? limits.modelBytes : limits.upload.fileBytes;
-        const most = { files: many ? limits.upload.files : 1, fileBytes };
+        const settings = {
+          fileBytes: model ? "PLUMBLINE_MODEL_BYTES" : "PLUMBLINE_UPLOAD_BYTES",
+          files: many ? "PLUMBLINE_UPLOAD_FILES" : null,
+        };
+        const most = { files: many ? limits.upload.files : 1, fileBytes, settings };
         files = await receiveUpload(request, { ...limits.upload, ...most }, signal);
       }
       const input = { ...head, body, raw: sent?.raw ?? {}, files, requestId, lastEventId, signal, setHeader };

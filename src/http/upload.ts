@@ -19,6 +19,8 @@ export interface UploadLimits {
   folder: string;
   fileBytes: number;
   files: number;
+  /** Names of the settings that set these limits, for error messages. `files` is null if the endpoint takes only one file. */
+  settings: { fileBytes: string; files: string | null };
   /** Uploads are refused below this many free bytes on the folder's disk. */
   freeDisk: number;
   /** An upload may take long, but must not stall. */
@@ -89,7 +91,7 @@ class Upload {
   }
 
   #parser(request: IncomingMessage): busboy.Busboy {
-    const { files, fileBytes } = this.#limits;
+    const { files, fileBytes, settings } = this.#limits;
     const refuse = (failure: () => Failure) => () => this.#fail(failure());
     let parser: busboy.Busboy;
     try {
@@ -110,7 +112,7 @@ class Upload {
     } catch (error) {
       throw new Failure("bad_request", "The multipart header cannot be parsed", { cause: error });
     }
-    const tooMany = refuse(() => tooManyFiles(files));
+    const tooMany = refuse(() => tooManyFiles(files, settings.files));
     return parser
       .on("file", (field, content, info) => this.#take(field, content, info))
       .on("field", (name) => this.#fail(invalid(["body", name.slice(0, 100)], "unknown field", "extra_forbidden")))
@@ -129,7 +131,7 @@ class Upload {
     }
     if (this.#files.length === this.#limits.files) {
       content.resume();
-      this.#fail(tooManyFiles(this.#limits.files));
+      this.#fail(tooManyFiles(this.#limits.files, this.#limits.settings.files));
       return;
     }
     const file: UploadedFile = {
@@ -157,7 +159,7 @@ class Upload {
     let over = false;
     content.on("limit", () => {
       over = true;
-      this.#fail(fileTooLarge(this.#limits.fileBytes));
+      this.#fail(fileTooLarge(this.#limits.fileBytes, this.#limits.settings.fileBytes));
     });
     const out = createWriteStream(file.path, { flags: "wx", mode: 0o600 });
     const closed = new Promise<void>((resolve) => out.once("close", () => resolve()));
@@ -168,11 +170,14 @@ class Upload {
   }
 }
 
-const fileTooLarge = (most: number): Failure =>
-  new Failure("too_large", `A file is larger than ${most} bytes, the limit that PLUMBLINE_UPLOAD_BYTES sets`);
+const fileTooLarge = (most: number, setting: string): Failure =>
+  new Failure("too_large", `A file is larger than ${most} bytes, the limit that ${setting} sets`);
 
-const tooManyFiles = (most: number): Failure =>
-  new Failure("too_large", `An upload has more than ${most} files, the limit that PLUMBLINE_UPLOAD_FILES sets`);
+const tooManyFiles = (most: number, setting: string | null): Failure =>
+  new Failure(
+    "too_large",
+    setting === null ? "Send one file at a time" : `An upload has more than ${most} files, the limit that ${setting} sets`,
+  );
 
 const malformed = (error: unknown): Failure =>
   new Failure("validation", "body: is not a valid multipart body", {

@@ -1,6 +1,6 @@
-// Turns rewards of sampled answers into advantages per token. A group is the answers to one prompt. An answer whose
-// reward is unknown (null: its judge or its rollout failed) is left out of every mean and deviation and gets no
-// advantage; it does not count as 0.
+// Turns the rewards of sampled answers into advantages per token. A group consists of the answers to one prompt. A reward is null if it is
+// unknown, because the judge or the rollout failed. Such an answer does not count as 0. It is left out of every mean and deviation, and
+// gets no advantage.
 import { invalid } from "../base/errors.ts";
 
 const estimators = ["grpo", "dr_grpo", "rloo", "reinforce", "reinforce_plus_plus", "opo", "max_rl"] as const;
@@ -17,12 +17,12 @@ export interface AdvantagePlan {
   estimator: (typeof estimators)[number];
   center: boolean;
   normalizeStd: boolean;
-  /** What the deviation is taken over; the baseline is always the group's. */
+  /** Whether grpo divides by the deviation of the group or of the whole batch. Its baseline is always the group's mean. */
   scope: "group" | "batch";
   gamma: number;
 }
 
-/** Throws validation failures that name the field. */
+/** Fills in every default. Throws a validation failure that names the field. */
 export function resolveAdvantage(block: AdvantageBlock): AdvantagePlan {
   const estimator = block.estimator ?? "grpo";
   if (estimator === "gae")
@@ -43,13 +43,13 @@ export function resolveAdvantage(block: AdvantageBlock): AdvantagePlan {
 }
 
 export interface Rewarded {
-  /** null: unknown. */
+  /** null if the reward is unknown. */
   reward: number | null;
   /** Tokens of the answer. */
   length: number;
 }
 
-/** Rewards closer than this are the same. */
+/** Rewards that differ by no more than this count as equal. */
 const sameReward = 1e-6;
 /** Avoids division by a deviation of 0. */
 const epsilon = 1e-6;
@@ -58,14 +58,14 @@ const varianceEpsilon = 1e-8;
 
 const meanOf = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length;
 
-/** Sample standard deviation: divided by n − 1. */
+/** Sample standard deviation, with divisor n − 1; 0 for fewer than two values. */
 function deviationOf(values: readonly number[]): number {
   if (values.length < 2) return 0;
   const mean = meanOf(values);
   return Math.sqrt(values.reduce((sum, value) => sum + (value - mean) ** 2, 0) / (values.length - 1));
 }
 
-/** Advantages [group][answer][token of the answer]; null where the reward is unknown. */
+/** Returns the advantages [group][answer][token of the answer]; null where the reward is unknown. */
 export function advantagesOf(plan: AdvantagePlan, groups: readonly (readonly Rewarded[])[]): (Float64Array | null)[][] {
   const all = groups.flatMap((group) => known(group).map(({ reward }) => reward));
   const constant = ({ length }: Rewarded, value: number) => new Float64Array(length).fill(value);
@@ -85,7 +85,10 @@ export function advantagesOf(plan: AdvantagePlan, groups: readonly (readonly Rew
 const known = (group: readonly Rewarded[]): (Rewarded & { reward: number })[] =>
   group.filter((answer): answer is Rewarded & { reward: number } => answer.reward !== null);
 
-/** Reward → advantage within one group. A single answer, or a group of equal rewards, carries no information: 0. */
+/**
+ * Returns the function from reward to advantage within one group. With a single answer or equal rewards, every advantage is 0, because
+ * such a group carries no information.
+ */
 function groupAdvantage(
   { estimator, center, normalizeStd, scope }: AdvantagePlan,
   group: readonly (Rewarded & { reward: number })[],
@@ -113,7 +116,7 @@ function groupAdvantage(
   }
 }
 
-/** REINFORCE++: the return of each token, discounted from the answer's end, whitened over all tokens of the step. */
+/** REINFORCE++: discounts each token's return from the answer's end, and whitens the returns over all tokens of the step. */
 function whitenedReturns(gamma: number, groups: readonly (readonly Rewarded[])[]): (Float64Array | null)[][] {
   const returns = groups.map((group) =>
     group.map(({ reward, length }) =>

@@ -1,7 +1,7 @@
-// checkpoints/<step>/ of a run folder: everything that exact resumption needs, written and read back whole. Each is a
-// stage.
+// checkpoints/<step>/ of a run folder: everything that exact resumption needs. A checkpoint is a stage (stage.ts), so it is written and
+// read as a whole.
 //
-//   trainer/        adapter, both moments, step: the trainer's own files
+//   trainer/        adapter, both moments and step, in the trainer's own files
 //   average/        the same for a moving average of the adapter, where the loop has one
 //   state.json      state of the loop (LoopState)
 //   build.json      what the trainer ran with (RunBuild)
@@ -22,84 +22,85 @@ export interface CheckScore {
 }
 
 /**
- * Everything the loop carries from step to step. The order of rows and the learning rate follow from the step number
- * alone.
+ * Everything that the loop carries from step to step. The order of rows and the learning rate are not part of it, because they follow from
+ * the step number.
  */
 export interface LoopState {
   step: number;
   best: CheckScore | null;
-  /** Checks since the last one that beat all before it. */
+  /** Number of consecutive checks without a new best score, counted anew in each rung. */
   checksWithoutGain: number;
   checks: CheckScore[];
-  /** Loss per trained token of every step so far. */
+  /** Loss of every step so far, reduced over its tokens as the recipe says. */
   losses: number[];
-  /** Tokens that carried a loss, and all tokens that went through the model. */
+  /** `trainedTokens` carried a loss; `processedTokens` are all tokens that went through the model. */
   trainedTokens: number;
   processedTokens: number;
   trainSeconds: number;
   /**
-   * The current rung, the step after which it began, the best score before it, and how many rungs in a row before it
-   * brought no gain.
+   * The current rung, the step after which it began, the best score before it, and the number of rungs directly before it that brought no
+   * gain.
    */
   rung: { index: number; from: number; before: number; idle: number };
-  /** Why training ended; null while it goes on. */
+  /** Why training ended; null until it has ended. */
   ended: "steps" | "patience" | "plateau" | null;
   /**
-   * Repair steps come after step `from` and start from the checkpoint of step `start`; null while there is no repair.
+   * The repair's steps are counted from step `from`, and start from the checkpoint of step `start`. Null while there is no repair.
    */
   repair: { start: number; from: number } | null;
   /** State of a reinforce phase. */
   reinforce?: {
     draws: number;
-    /** Draws in a row without a learning signal. */
+    /** Number of consecutive draws without a learning signal. */
     withoutSignal: number;
     klCoef: number;
     running: Running;
   };
 }
 
-/** What a checkpoint must match to be used: another request or other rows mean another run. */
+/** What a checkpoint must match to be used. A different request or different rows make it a different run. */
 export interface RunIdentity {
   request_sha256: string;
   rows_sha256: string;
 }
 
 /**
- * What bitwise resumption also depends on. With another build the run still resumes, and warns that it is not bitwise.
+ * What bitwise resumption also depends on. With a different build, the run still resumes, but warns that later losses may differ in the
+ * last bits.
  */
 export interface RunBuild {
   plumbline: string;
   trainer: string;
-  /** The GPU, or the kernels that compute products on the processor, and the precision. */
+  /** Name of the GPU, or of the kernels for matrix products on the CPU; then the precision. */
   device: string;
   threads: number;
-  /** Decides how the trainer cuts a batch into passes, and so the order of summation. */
+  /** Determines how the trainer cuts a batch into passes, and therefore the order of summation. */
   memory_bytes: number;
 }
 
-/** Part of a checkpoint's identity. 2: the loop has rungs and a repair. */
+/** Part of a checkpoint's identity. Format 2 added rungs and a repair to the loop's state. */
 const format = 2;
 
 export interface FoundCheckpoint {
   step: number;
-  /** The folder that Trainer.load takes. */
+  /** The folder to give to Trainer.load. */
   trainerFolder: string;
-  /** The same for the moving average, where the loop has one. */
+  /** The same for the moving average; it exists only where the loop has one. */
   averageFolder: string;
   state: LoopState;
   build: RunBuild;
 }
 
-/** The trainer's save function: fills a folder that does not exist yet and syncs its files. */
+/** The trainer's save function. It creates the folder, fills it and syncs its files. */
 type Save = (folder: string) => Promise<SavedFile[]>;
 
 export interface Checkpoints {
   write(state: LoopState, save: { trained: Save; average?: Save }): Promise<void>;
-  /** The newest checkpoint that verifies. `damaged` lists the steps of newer ones that did not; they are removed. */
+  /** Returns the newest checkpoint that verifies, and removes newer ones that do not. `damaged` lists the steps of those removed. */
   newest(): Promise<{ found: FoundCheckpoint | null; damaged: number[] }>;
-  /** The checkpoint of a step; null when it is missing or does not verify. */
+  /** Returns the checkpoint of a step; null if it is missing or does not verify. */
   at(step: number): Promise<FoundCheckpoint | null>;
-  /** Keeps the newest `keepLast` (at least 2) and the one of step `best`. */
+  /** Removes all checkpoints but the newest `keepLast` (at least 2) and that of step `best`. */
   prune(keepLast: number, best: number | null): Promise<void>;
 }
 
@@ -132,7 +133,7 @@ export function openCheckpoints(folder: string, identity: RunIdentity, build: Ru
   };
 
   return {
-    // A step is written twice only when a run went back to an older checkpoint; the content is then the same.
+    // A step is written a second time only if the run has gone back to an older checkpoint. The content is then the same.
     async write(state, save) {
       await keep(placeOf(state.step), identityOf(state.step), async (temporary) => {
         await save.trained(join(temporary, "trainer"));

@@ -1,7 +1,7 @@
-// Chooses the adapter that becomes the artefact. The best checkpoint is measured on the guards; if a guard fails, the
-// checkpoint is repaired, and the better of the two is tried at the recipe's scales. An adapter within every guard
-// limit is preferred, unless it gives up answers beyond chance for that; after that the dev score less the guards'
-// penalty decides. The sealed questions take no part.
+// Chooses the adapter that becomes the artefact. The best checkpoint is measured on the guards. If a guard fails, the checkpoint is
+// repaired. If the better of the two still fails a guard, it is also tried at the recipe's smaller scales. An adapter within every guard
+// limit is preferred, unless it loses significantly on the dev questions. Otherwise the dev score less the guards' penalty decides. The
+// sealed questions are not used.
 import { join } from "node:path";
 import { Failure } from "../base/errors.ts";
 import { spread } from "../base/spread.ts";
@@ -20,21 +20,21 @@ import { loadScaled, removeScaled } from "./scale.ts";
 import { json, stage } from "./stage.ts";
 import { adapterName, checkTokens, type Training } from "./training.ts";
 
-/** What the base answered; asked once per run. */
+/** The base's answers. They are kept, so the base is asked once per run. */
 export interface BaseSaid {
   identity: string;
-  /** Ids of the items that it got right in both wordings: what can be lost. */
+  /** Ids of the retention items that the base got right in both wordings. Only these can be lost. */
   retained: string[];
   general: boolean[];
   format: boolean[];
   refusals: boolean[];
   dev: DevAnswer[];
-  /** Seconds for all of it, and for dev alone. */
+  /** Seconds that all the questions took; `devSeconds` is for the dev questions alone. */
   seconds: number;
   devSeconds: number;
 }
 
-/** One adapter that could have been chosen. */
+/** An adapter that can be chosen. */
 export interface Candidate {
   step: number;
   repaired: boolean;
@@ -42,7 +42,7 @@ export interface Candidate {
   /** Score over all dev questions; null without a benchmark. */
   dev: number | null;
   guards: GuardResults | null;
-  /** Points lost on the guards beyond their limits. */
+  /** Points for what was lost on the guards beyond their limits (`penaltyOf`). */
   penalty: number;
 }
 
@@ -54,12 +54,12 @@ export interface Chosen extends Candidate {
   answers: DevAnswer[];
 }
 
-/** What the examinations of all candidates of a run share. */
+/** What the examinations of all candidates share. */
 interface Comparison {
   run: Run;
   training: Training;
   base: BaseSaid;
-  /** Divergence from the base of the adapter that the trainer holds at this step and scale; measured once. */
+  /** Returns the divergence from the base of the named adapter, which the trainer holds. Measured once per step and scale. */
   divergenceAt(adapter: string, what: Pick<Candidate, "step" | "scale">): Promise<Divergence>;
 }
 
@@ -89,7 +89,7 @@ export async function chooseAdapter(run: Run, training: Training, base: BaseSaid
   }
   await load(training, best.candidate.step);
   let inTrainer = adapterName;
-  // A smaller scale can only win back what the guards lost.
+  // Smaller scales are tried only if a guard limit is exceeded, because all that they can do is win back what was lost on the guards.
   if (limits !== undefined && best.candidate.penalty > 0)
     for (const scale of (adapter.scales ?? [1]).filter((one) => one < 1)) {
       const name = await loadScaled(run, training, scale);
@@ -106,7 +106,7 @@ export async function chooseAdapter(run: Run, training: Training, base: BaseSaid
   return { ...best.candidate, adapter: inTrainer, candidates, base: base.dev, answers: best.answers };
 }
 
-/** Asks the base only when an adapter is first compared with it. */
+/** Returns `divergenceAt`. The base is asked once, when an adapter is first compared with it. */
 function divergenceFrom(run: Run, training: Training): Comparison["divergenceAt"] {
   let said: Promise<ProseSaid> | null = null;
   const known = new Map<string, Divergence>();
@@ -122,14 +122,14 @@ function divergenceFrom(run: Run, training: Training): Comparison["divergenceAt"
 }
 
 /**
- * Share of the divergence limits at which a repair ends; below 1, because the divergence on other text is not quite the
- * same.
+ * A repair ends when the divergence is within this share of its limits. The share is below 1, because the divergence on other text differs
+ * a little.
  */
 const settledShare = 0.95;
 
 /**
- * Whether further steps of repair are of no use: the divergence is back within limits, or at the pace so far it would
- * not be by the last step. If a suite lost beyond its limit too, the first is not enough.
+ * Whether the repair can end. It can if the divergence is back within its limits, unless a suite had also lost beyond its limit before the
+ * repair. It can also end if, at the pace so far, the divergence would still exceed its limits after the last step.
  */
 async function isSettled(
   { run, training, divergenceAt }: Comparison,
@@ -140,7 +140,7 @@ async function isSettled(
   const { drift: before, suites } = guards!;
   const now = await divergenceAt(adapterName, { step: training.state.step, scale: 1 });
   const steps = training.state.step - training.state.repair!.from;
-  /** The divergence after the last step, if every step takes back as much as those so far did on average. */
+  /** The divergence after the last step, if every remaining step reduces it by the average of the steps so far. */
   const atLast = (of: "kl" | "perplexity_rise"): number =>
     now[of] - ((before[of] - now[of]) / steps) * (plan.steps - steps);
   const isWithin = (of: (name: "kl" | "perplexity_rise") => number): boolean =>
@@ -156,13 +156,10 @@ async function isSettled(
   return isBack || isHopeless;
 }
 
-/** Points of a candidate: the dev score less the guards' penalty. */
+/** Dev score less the guards' penalty, in points. */
 const worth = ({ dev, penalty }: Candidate): number => (dev ?? 0) - penalty;
 
-/**
- * Whether `one` is right on fewer of the same questions than `other`, beyond chance; questions about one fact form a
- * cluster.
- */
+/** Whether `one` is right on significantly fewer of the same dev questions than `other`. Questions about one fact form a cluster. */
 function isWorseBeyondChance(one: Examined, other: Examined): boolean {
   const [rights, others] = [one, other].map(({ answers }) => answers.map(({ correct }) => Number(correct)));
   if (rights!.length === 0) return false;
@@ -172,8 +169,8 @@ function isWorseBeyondChance(one: Examined, other: Examined): boolean {
 }
 
 /**
- * Whether `one` is worth more. A candidate within every guard limit comes before one that is not, unless it has lost
- * answers beyond chance.
+ * Whether `one` is to be chosen over `other`. A candidate within every guard limit is preferred to one that exceeds a limit, unless its dev
+ * answers are significantly worse. If both or neither are within every limit, the dev score less the penalty decides.
  */
 export function isPreferred(one: Examined, other: Examined): boolean {
   const [keeps, otherKeeps] = [one, other].map(({ candidate }) => candidate.penalty === 0);
@@ -182,24 +179,24 @@ export function isPreferred(one: Examined, other: Examined): boolean {
 }
 
 /**
- * Weight of divergence against points of dev. Divergence on generic text counts for less than a lost ability: no user
- * asks for such text, and a weight of 1 would give up most of what was learned for the last percent of perplexity.
+ * Weight of divergence relative to points on the dev questions. Divergence on generic text counts for less than a lost ability, because no
+ * user asks for such text. A weight of 1 would give up most of what was learned for the last percent of perplexity.
  */
 const divergenceWeight = 0.25;
-/** Points that a nat of divergence costs. */
+/** Points that one nat of KL divergence costs. */
 export const pointsPerNat = 100 * divergenceWeight;
 
 type Limits = NonNullable<Recipe["guards"]>;
 
 const beyond = (value: number, limit: number): number => Math.max(0, value - limit);
 
-/** Points that the gating suites lost beyond their limit. */
+/** Sum of the points that each gating suite lost beyond `max_loss`. */
 const lostBeyond = (suites: readonly SuiteResult[], { max_loss }: Limits): number =>
   suites.reduce((sum, { base, aligned, gates }) => sum + (gates ? beyond(base - aligned, max_loss) : 0), 0);
 
 /**
- * Each gating suite's loss beyond its limit, plus `divergenceWeight` for each 0.01 nats of KL and each percent of
- * perplexity beyond theirs.
+ * Returns the penalty in points: what each gating suite lost beyond `max_loss`, plus `divergenceWeight` for each 0.01 nats of KL beyond
+ * `max_kl` and for each percent of perplexity beyond `max_perplexity_rise`.
  */
 export function penaltyOf({ suites, drift }: GuardResults, limits: Limits): number {
   return (
@@ -237,7 +234,7 @@ async function load({ trainer, checkpoints }: Training, step: number): Promise<v
   await trainer.load(adapterName, found.trainerFolder);
 }
 
-/** How a run asks its trainer: it reports progress, and handles stop and pause. */
+/** Returns the trainer and tokenizer to measure with, and a `turn` that reports progress and handles stop and pause. */
 export const asking = (run: Run, trainer: Trainer): Omit<Asked, "adapter"> => ({
   trainer,
   tokenizer: run.tokenizer,
@@ -247,7 +244,7 @@ export const asking = (run: Run, trainer: Trainer): Omit<Asked, "adapter"> => ({
   },
 });
 
-/** Asks the base before anything is trained: what can be lost on the guards, and the dev score to improve on. */
+/** Asks the base before anything is trained, to know what can be lost on the guards and which dev score to improve on. */
 export function askBase(run: Run, trainer: Trainer, dev: readonly DevPrompt[]): Promise<BaseSaid> {
   const identity = `${identityOf(run.request)} ${run.parts.guards.sha256}`;
   return stage(join(run.folder, "guards", "base"), identity, () => saidByBase(run, trainer, dev, identity), json());
@@ -279,7 +276,7 @@ async function saidByBase(
   return { ...said, seconds: (clock.monotonicMs() - began) / 1000 };
 }
 
-/** Retention items per batch; the base is asked batch by batch until enough are found. */
+/** Retention items per batch. The base is asked batch by batch until enough items that it knows are found. */
 const retentionBatch = 100;
 
 async function rightTwice(run: Run, asked: Asked, wanted: number): Promise<string[]> {
@@ -297,7 +294,7 @@ async function rightTwice(run: Run, asked: Asked, wanted: number): Promise<strin
   return found.slice(0, wanted);
 }
 
-/** Answers to all dev questions, by an adapter or by the base (`adapter` null). */
+/** Asks an adapter, or the base (`adapter` null), all dev questions, and grades the answers. */
 export function devAnswers(
   run: Run,
   { trainer, prompts, adapter }: { trainer: Trainer; prompts: readonly DevPrompt[]; adapter: string | null },
@@ -321,8 +318,8 @@ export interface Examined {
 }
 
 /**
- * Answers of an adapter to everything that the base was asked; kept on disk, so that a run killed here asks nothing
- * twice.
+ * Asks an adapter everything that the base was asked, and measures its divergence. The result is kept on disk, so that a run killed later
+ * need not ask again.
  */
 function examined(
   comparison: Comparison,
@@ -358,20 +355,17 @@ async function askGuards(
   return { suites: suites.map(suiteOf), drift: await divergenceAt(adapter, what) };
 }
 
-/** One suite by question: whether the base was right, and whether the adapter is. */
+/** One suite, with whether the base and the adapter answered each question right. */
 export interface AskedSuite extends Pick<SuiteResult, "name" | "gates"> {
   questions: string[];
   base: boolean[];
   aligned: boolean[];
 }
 
-/**
- * Whether each question of every suite was answered right; `retained`: two wordings of each item that the base got
- * right.
- */
+/** Whether each question of every suite was answered right. `retained` has two wordings of each item that the base got right. */
 type SuiteAnswers = Pick<BaseSaid, "general" | "format" | "refusals"> & { retained: boolean[] };
 
-/** Asks the adapter the questions of every regression suite. */
+/** Asks the adapter the questions of every suite. */
 export async function askSuites(run: Run, asked: Asked, base: BaseSaid): Promise<AskedSuite[]> {
   const { guards } = run.parts;
   const wordings = retainedItems(run, base).flatMap((item) => item.wordings);
@@ -383,7 +377,7 @@ export async function askSuites(run: Run, asked: Asked, base: BaseSaid): Promise
   });
 }
 
-/** The suites with the base compared with itself. */
+/** Returns the suites with the base's answers in place of an adapter's. */
 export const suitesOfBase = (run: Run, base: BaseSaid): AskedSuite[] =>
   suitesOf(run, base, {
     ...base,
@@ -433,7 +427,7 @@ function suitesOf(run: Run, base: BaseSaid, aligned: SuiteAnswers): AskedSuite[]
   ];
 }
 
-/** Expected points of choosing at random among each item's choices. */
+/** Expected points if each item's answer is chosen at random. */
 const chanceOf = (items: readonly Choice[]): number =>
   (100 / items.length) * items.reduce((sum, { choices }) => sum + 1 / choices.length, 0);
 

@@ -1,4 +1,4 @@
-// What every stage of a run receives: the folder and its request, the event log, and the parts that do the work.
+// What every stage of a run receives: its folder and request, the event log, and the parts that do the work.
 
 import type { Log } from "../base/log.ts";
 import type { Clock } from "../base/time.ts";
@@ -19,30 +19,30 @@ export interface RunParts {
   control: Control;
   clock: Clock;
   log: Log;
-  /** Starts a worker; nothing is loaded yet. */
+  /** Starts the trainer's worker, without loading anything. */
   startTrainer(): Trainer;
   /**
-   * An inference engine for this run alone. Never open at the same time as the trainer, so that weights are not held
+   * Opens an inference engine for this run alone. It is never open at the same time as the trainer, so that the weights are not in memory
    * twice.
    */
   openGenerator(): Promise<Generator>;
-  /** The tokenizer alone, without weights. */
+  /** Opens the tokenizer alone, without weights. */
   openTokenizer(path: string): Promise<{ tokenizer: Tokenizer; dispose(): Promise<void> }>;
   grade: Grade;
   interval: Interval;
   /**
-   * Generic prompts; the base's own answers to them are replayed, so that learning the documents does not degrade chat.
+   * Generic prompts. The base's own answers to them are replayed, so that learning the documents does not degrade chat.
    */
   replayPrompts: readonly string[];
-  /** Openings of ordinary prose that the base continues; replayed for the same reason. */
+  /** Openings of ordinary prose. The base's own continuations are replayed for the same reason. */
   replayOpenings: readonly string[];
-  /** The shipped writer; null where this installation has none. */
+  /** The writer that is shipped with the installation; null if there is none. */
   writer: InstalledWriter | null;
-  /** Means of judging sampled answers. */
+  /** What is available to judge sampled answers with. */
   means: Means;
-  /** Abilities that may not get worse; they are never trained on. */
+  /** Tests of abilities that must not get worse. They are never trained on. */
   guards: Guards;
-  /** Answers to calibrate with where the dev split is too small; they may come from another family of models. */
+  /** Answers to calibrate with if the dev split is too small. They may come from another family of models. */
   prior: ChosenPrior;
   /** Version of the inference library, part of a calibration's identity. */
   engine: string;
@@ -56,42 +56,42 @@ export interface Run {
   events: EventLog;
   tokenizer: Tokenizer;
   /**
-   * Score of an answer towards the target, in [0, 1]: 1 where it is right, unless an auto-align's target is a reward.
+   * Returns an answer's score, in [0, 1]: 1 if it is right, else 0. If an auto-align's target is a reward, returns that reward.
    */
   points(answer: DevAnswer): number;
-  /** Whether an earlier process has written events already. */
+  /** Whether an earlier process has already written events. */
   resumed: boolean;
-  /** When this process took over the folder. */
+  /** When this process took over the folder, by the monotonic clock. */
   beganMs: number;
   readonly phase: Phase;
-  /** Announces that a phase begins, unless it is the current one already. */
+  /** Writes the event that a phase begins, unless it has already been entered. */
   enter(phase: Phase): Promise<void>;
   /**
-   * Reports progress within the phase. `unit` names the piece of work. Rate and time left cover all the time that this
-   * process spent on that piece; earlier processes and other work in between do not count.
+   * Reports progress within the phase. `unit` names the piece of work. Rate and time left are computed from the time that this process
+   * spent on that piece. Earlier processes and other work in between do not count.
    */
   progress(done: number, total: number | null, unit: string): Promise<void>;
-  /** Called between two steps: waits while paused, throws Stopped after a stop. */
+  /** Called between two steps. Waits while the run is paused. Throws Stopped after a stop. */
   turn(): Promise<void>;
   /** Seconds spent per phase in this process. */
   readonly seconds: Partial<Record<Phase, number>>;
-  /** Ends the reports that the run makes on a timer. */
+  /** Stops the timer that repeats reports. */
   close(): void;
 }
 
-/** The same run with another value of one field. */
+/** Returns the same run with another value of one field. */
 export const withField = <F extends "request" | "snapshot" | "points">(run: Run, field: F, value: Run[F]): Run =>
   Object.create(run, { [field]: { value, enumerable: true } }) as Run;
 
-/** The same run with another recipe. */
+/** Returns the same run with another recipe. */
 export const withRecipe = (run: Run, recipe: Recipe): Run => withField(run, "request", { ...run.request, recipe });
 
 /**
- * After this long without a report, a run reports that it goes on, so that no client is without news for 10 seconds.
+ * After this long without a report, a run repeats its last one, so that no client waits 10 seconds for news.
  */
 const quietMs = 8_000;
 
-/** Progress of a piece of work: `done` and `total` as last reported, `worked` and `seconds` in this process alone. */
+/** Progress of a piece of work. `done` and `total` are as last reported; `worked` and `seconds` count this process alone. */
 interface Piece {
   done: number;
   total: number | null;
@@ -106,7 +106,7 @@ export function createRun(given: Given): Run {
   const { clock, control } = parts;
   const seconds: Partial<Record<Phase, number>> = {};
   let phase: Phase = "preparing";
-  /** When progress was last reported or the phase began: the next piece of work counts from there. */
+  /** When progress was last reported or the phase began. The time of the next piece of work is measured from here. */
   let toldMs = clock.monotonicMs();
   /** When any progress event was last written. */
   let saidMs = toldMs;
@@ -115,7 +115,7 @@ export function createRun(given: Given): Run {
     seconds[phase] = (seconds[phase] ?? 0) + (clock.monotonicMs() - settledMs) / 1000;
     settledMs = clock.monotonicMs();
   };
-  /** By phase and unit, because training continues after each check. */
+  /** Keyed by phase and unit, because training continues after each check. */
   const pieces = new Map<string, Piece>();
   let unit = "";
   let entered = false;
@@ -130,7 +130,7 @@ export function createRun(given: Given): Run {
     await events.append({ kind: "progress", phase, done, total, unit, rate, seconds_left: left });
   };
 
-  /** Repeats the last progress; for a phase that has reported none yet, reports the seconds that it has run. */
+  /** Repeats the last progress after `quietMs`. If the phase has reported none yet, reports the seconds for which it has run. */
   function goesOn(): void {
     const now = clock.monotonicMs();
     if (now - saidMs < quietMs || control.paused || control.signal.aborted) return;
@@ -172,7 +172,7 @@ export function createRun(given: Given): Run {
       unit = of;
       const known = pieces.get(`${phase} ${unit}`);
       const before = known && done >= known.done ? known : { done: 0, worked: 0, seconds: 0 };
-      // Work found done when a resumed process takes a piece up may be another process's.
+      // In a resumed process, an earlier process may have done what is reported first, so this part does not count.
       const isOthers = resumed && before !== known;
       const piece: Piece = {
         done,

@@ -1,17 +1,17 @@
-// What the appliance may ask of a run while it works, and what the run asks of the appliance. Commands arrive at any
-// time and take effect between two steps; an answer goes to the question that waits for it.
+// Commands from the appliance to a working run, and questions from the run to the appliance. Commands arrive at any time. A pause takes
+// effect between two steps; a stop also aborts long work and waiting questions. An answer goes to the question that waits for it.
 //
 //   running ──pause──► paused ──resume──► running
 //      └──────stop────────┴──► stopping ──► (the run ends with outcome stopped)
-//   any ──close()──► closed: the result is being written; every command is refused
+//   running or paused ──close()──► closed (the artefact is being finished; every further command is refused)
 import { Failure } from "../base/errors.ts";
 import { type ModelQuestion, type RunCommand, type RunReply, runCommand } from "../contract/run-lines.ts";
 import { compile } from "../contract/validate.ts";
 
-/** Unwinds the loop after a stop; never leaves runAlignment. */
+/** Thrown to end the work after a stop. runAlignment catches it. */
 export class Stopped extends Error {}
 
-/** A model that the appliance was asked to query has not answered. */
+/** Thrown when a model that the appliance was asked to query gives no answer. */
 export class Unanswered extends Failure {
   constructor(why: string) {
     super("run_failed", `A model named in the reward gave no answer: ${why}`);
@@ -19,16 +19,16 @@ export class Unanswered extends Failure {
 }
 
 export interface Control {
-  /** Handles a line of the run's stdin. A command gets exactly one reply, an answer gets none. */
+  /** Handles a line of the run's stdin. A command gets exactly one reply; an answer gets none. */
   handle(line: string): void;
-  /** Asks the appliance. Throws Unanswered, or Stopped once the run is to end. */
+  /** Asks the appliance. Throws Unanswered if there is no answer, and Stopped after a stop. */
   ask(question: ModelQuestion): Promise<string | readonly number[]>;
-  /** Aborted by stop; passed to everything that takes long. */
+  /** Aborted by a stop. Passed to all long work. */
   readonly signal: AbortSignal;
   readonly paused: boolean;
-  /** Called between two steps: returns when the run may go on, throws Stopped when it is to end. */
+  /** Called between two steps. Waits while the run is paused. Throws Stopped after a stop. */
   turn(): Promise<void>;
-  /** Refuses commands from now on, because they would come too late. Throws Stopped when a stop came before. */
+  /** Refuses commands from now on, because they would come too late. Throws Stopped if a stop came earlier. */
   close(): void;
 }
 

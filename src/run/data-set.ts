@@ -1,6 +1,6 @@
-// A data set: CSV documents of the project whose rows are prompts with their answers, as the `dataset` block of an
-// auto-align's configuration names them. Its rows are trained on as they are, and reinforce phases take their prompts
-// from it; the study does not read these documents.
+// A data set consists of CSV documents of the project whose rows are prompts with their answers. The `dataset` block of an auto-align's
+// configuration names the document or its columns. The rows are trained on as they are, and reinforce phases take their prompts from them.
+// The study does not read these documents.
 import { basename, extname } from "node:path";
 import { CsvError, parse as parseCsv } from "csv-parse/sync";
 import { invalid } from "../base/errors.ts";
@@ -12,14 +12,14 @@ import type { DataSetRow } from "./folder/request.ts";
 
 type Source = NonNullable<Recipe["dataset"]["source"]>;
 
-/** Column with a prompt's own rubric, which a reward may use. */
+/** Name of the optional column that holds a prompt's own rubric, which a reward may use. */
 const rubricColumn = "rubric";
 
 /** Kind of the rows that come from a data set. */
 export const dataSetKind = "data_set";
 
 /**
- * The run with its data set separated from the documents that are studied. Throws a validation failure that names the
+ * Returns the run with its data set separated from the documents that are studied. Throws a validation failure that names the
  * field.
  */
 export function withDataSet(run: Run): Run {
@@ -38,8 +38,8 @@ export function withDataSet(run: Run): Run {
 }
 
 /**
- * Whether a document belongs to the data set: the named document, whatever its columns are; without a name, every CSV
- * document that has both columns.
+ * Whether a document belongs to the data set. If the configuration names a document, only that one does, whatever its columns are.
+ * Otherwise every CSV document that has both columns does.
  */
 function isMeant(document: SnapshotDocument, source: Source): boolean {
   const { name } = document;
@@ -86,7 +86,7 @@ function rowsOf(document: SnapshotDocument, { prompt_field, answer_field }: Sour
 const columnsOf = (document: SnapshotDocument): string[] =>
   (recordsOf(document, 1)[0] ?? []).map((column) => column.trim());
 
-/** Records of a CSV document; the first has the column names. `most`: how many to read, all when left out. */
+/** Reads the records of a CSV document, at most `most` if given. The first record has the column names. */
 function recordsOf({ name, text }: SnapshotDocument, most = -1): string[][] {
   try {
     return parseCsv(text, { delimiter: delimiterOf(text), bom: true, skip_empty_lines: true, to: most });

@@ -1,5 +1,5 @@
-// A check between two steps: the trainer itself answers the dev questions greedily, and the answers are graded. A run's
-// folder does not contain the sealed split.
+// A check between two steps. The trainer itself answers the dev questions greedily, and the answers are graded. The sealed split is not
+// used: a run's folder does not contain it.
 import { spread } from "../base/spread.ts";
 import type { SnapshotItem } from "../contract/run-folder.ts";
 import type { Tokenizer } from "../engine/generator.ts";
@@ -8,31 +8,28 @@ import type { CheckScore } from "./checkpoints.ts";
 import { type DevPrompt, packed } from "./rows.ts";
 import { microBatches } from "./schedule.ts";
 
-/** Says whether an answer is right. Passed in, because grading belongs to the evaluations. */
+/** Returns whether an answer is right. It is passed in, because grading belongs to the evaluations. */
 export type Grade = (answer: string, item: SnapshotItem) => { correct: boolean };
 
-/** Score 0–100 of `right` among `n` with its 95 % interval. Passed in for the same reason. */
+/** Returns the score, 0–100, of `right` answers among `n`, with its 95 % interval. It is passed in for the same reason. */
 export type Interval = (right: number, n: number) => { score: number; low: number; high: number; n: number };
 
-/** Maximum number of tokens of an answer. A short answer is in the first words; more tokens would only cost time. */
+/** Maximum number of tokens of an answer. The answer to a dev question is in the first words, so more tokens would only cost time. */
 export const answerTokens = 48;
-/**
- * Maximum number of items of one check, spread evenly over the split, so that a check stays cheap beside the steps between two
- * checks.
- */
+/** Maximum number of items of one check, so that it stays cheap compared with the steps between two checks. */
 const checkedItems = 200;
 
 export interface DevCheck {
   trainer: Trainer;
-  /** null: the base without adapter. */
+  /** null for the base without an adapter. */
   adapter: string | null;
   tokenizer: Tokenizer;
   prompts: readonly DevPrompt[];
-  /** Tokens of one call, prompts and answers together. */
+  /** Maximum number of tokens of one call, prompts and answers together. */
   maxTokens: number;
   grade: Grade;
   interval: Interval;
-  /** Called after each call of the trainer; it may throw to end the check. */
+  /** Called after each call of the trainer. It may throw to end the check. */
   onProgress(done: number, total: number): Promise<void>;
 }
 
@@ -51,7 +48,7 @@ export async function checkDev(check: DevCheck, step: number): Promise<CheckScor
   return scoreOf(await answerDev({ ...check, prompts: spread(check.prompts, checkedItems) }), check, step);
 }
 
-/** The same score from answers that exist already: takes those of the questions that a check would ask. */
+/** Computes the same score from answers that exist already, using only those to the questions that a check would ask. */
 export function scoreOf(given: readonly DevAnswer[], check: Pick<DevCheck, "interval">, step: number): CheckScore {
   const answers = spread(given, checkedItems);
   const right = answers.filter((one) => one.correct).length;
@@ -63,7 +60,7 @@ export function scoreOf(given: readonly DevAnswer[], check: Pick<DevCheck, "inte
 export type Draw = Pick<TrainerSampling, "temperature" | "seed">;
 const greedy: Draw = { temperature: 0, seed: 0 };
 
-/** Answers and grades all questions, greedily unless another draw is given. */
+/** Asks all questions, greedily unless another draw is given, and grades the answers. */
 export async function answerDev(check: Omit<DevCheck, "interval">, draw: Draw = greedy): Promise<DevAnswer[]> {
   const { prompts } = check;
   const calls = microBatches(
@@ -102,6 +99,6 @@ async function answersTo(
   return sampled.map((row) => answerText(check.tokenizer, row.tokens));
 }
 
-/** Text of a sampled row, without its end tokens. */
+/** Returns the text of a sampled row, without its end tokens. */
 export const answerText = (tokenizer: Pick<Tokenizer, "decode" | "eog">, tokens: Int32Array): string =>
   tokenizer.decode([...tokens].filter((token) => !tokenizer.eog.has(token))).trim();

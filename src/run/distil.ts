@@ -1,15 +1,15 @@
-// The base as teacher: the same file with the adapter off. At every position, the target is what the base would say
-// there, in place of the token that is there. The gradient is that of KL(base‖adapter) (forward KL) between the base's
-// likeliest tokens and all others taken as one. It vanishes where the adapter says what the base does. A target sampled
-// for the other tokens instead would have the right mean, but the draws would be learned by heart (measured: on
-// replayed rows alone, which have nothing to teach, a drift of 0.2 nats there).
+// Distils from the base, which is the same model with the adapter off. At every position, the target is the base's distribution instead of
+// the token in the row. The gradient is that of the forward KL divergence, KL(base‖adapter), over the base's likeliest tokens, with all
+// other tokens taken as one more. The gradient vanishes where the adapter agrees with the base. Sampling a target from the other tokens
+// would give the right mean, but the draws would be learned by heart: training on replayed rows alone, which have nothing to teach, left a
+// drift of 0.2 nats.
 import { restOfVocabulary, type TopTokens, type Trainer, type WeightedRows } from "../engine/train/trainer.ts";
 
-/** What the base says at the trained positions of some rows. */
+/** The base's likeliest tokens, with their log-probs, at the trained positions of some rows. */
 export interface SoftTargets {
   /** Entries of `top` per token. */
   topK: number;
-  /** For the tokens that have a weight, in their order. */
+  /** [tokens with a weight · topK], in the order of the tokens. */
   top: TopTokens;
 }
 
@@ -33,8 +33,8 @@ export function joinSoftTargets(topK: number, rows: readonly TopTokens[]): SoftT
 }
 
 /**
- * The same rows with `topK` + 1 soft targets per token. From token `first` on, where they start, the soft
- * targets replace the weights, scaled by `factor`.
+ * Returns the rows with `topK` + 1 soft targets per token. `top` starts at token `first`. From there on, the soft targets, whose weights
+ * are multiplied by `factor`, replace the rows' own tokens as targets.
  */
 export function withSoftTargets(
   rows: WeightedRows,

@@ -1,5 +1,5 @@
-// What questions about the documents look like to the installed sentence encoder, so that a question unlike them can be
-// reported.
+// Measures with the installed sentence encoder what questions about the documents are like, so that the served model can report a question
+// that is unlike them.
 import { Failure } from "../base/errors.ts";
 import { sha256OfFile } from "../base/files.ts";
 import type { DriftReference } from "../confidence/drift.ts";
@@ -10,13 +10,13 @@ import type { DevPrompt } from "./rows.ts";
 
 export interface MeasuredDrift {
   reference: DriftReference;
-  /** π of each dev question. */
+  /** π of each dev question, the probability that it is out of domain (confidence/drift.ts). */
   outOfDomain: number[];
 }
 
 /**
- * `passages`: some passages of the documents, with which questions are compared. Returns the reason where drift cannot
- * be measured.
+ * Fits the drift reference. Questions are compared with the given passages of the documents. Returns the reason if drift cannot be
+ * measured.
  */
 export async function measureDrift(
   run: Run,
@@ -37,7 +37,7 @@ export async function measureDrift(
   try {
     lease = await generator.pool.lease(model, "work");
   } catch (error) {
-    // A model without drift detection is better than none.
+    // A model without drift detection is better than no model.
     if (!(error instanceof Failure)) throw error;
     return { missing: `The sentence encoder could not be loaded: ${error.message}` };
   }

@@ -1,4 +1,4 @@
-// events.jsonl of a run folder: written by the run alone, one synced line per event, read by anyone at any time.
+// events.jsonl of a run folder. Only the run writes it, one line per event, synced to disk. Anyone may read it at any time.
 import { open, readFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import { Failure } from "../base/errors.ts";
@@ -6,20 +6,20 @@ import { isErrno, syncFolder } from "../base/files.ts";
 import type { Clock } from "../base/time.ts";
 import type { RunEvent } from "../contract/run-folder.ts";
 
-/** An event without what the log adds: seq, fence, at. */
+/** An event without the fields that the log adds: seq, fence and at. */
 export type EventDraft = Omit<RunEvent, "seq" | "fence" | "at">;
 
 export interface EventLog {
-  /** Resolves once synced; several events are one write. */
+  /** Resolves once the events are synced. Several events are written at once. */
   append(...drafts: EventDraft[]): Promise<void>;
-  /** `seq` of the last event written; 0 when there is none. */
+  /** `seq` of the last event written; 0 if there is none. */
   readonly lastSeq: number;
   close(): Promise<void>;
 }
 
 /**
- * Opens the log for writing. A last line that a crash tore is dropped, because its append was never acknowledged. Any
- * other damage throws run_folder_invalid, because the log is never rewritten.
+ * Opens the log for writing. A last line that a crash left incomplete is dropped, because its append was never acknowledged. Throws
+ * run_folder_invalid on any other damage, because the log is never rewritten.
  */
 export async function openEventLog(path: string, fence: number, clock: Clock): Promise<EventLog> {
   const { bytes, lastSeq: found } = await wholeLines(path);
@@ -28,7 +28,7 @@ export async function openEventLog(path: string, fence: number, clock: Clock): P
   await file.sync();
   await syncFolder(dirname(path));
   let lastSeq = found;
-  // Appends are chained, so that the file has them in the order of their numbers.
+  // Appends are chained, so that events are in the file in the order of their numbers.
   let tail: Promise<void> = Promise.resolve();
   return {
     append(...drafts) {
@@ -50,7 +50,7 @@ export async function openEventLog(path: string, fence: number, clock: Clock): P
   };
 }
 
-/** Length in bytes of the file's whole, contiguous events, and the `seq` of the last one. */
+/** Returns the length in bytes of the file's complete, consecutive events, and the `seq` of the last one. */
 async function wholeLines(path: string): Promise<{ bytes: number; lastSeq: number }> {
   const content = await readFile(path).catch((error) => {
     if (isErrno(error, "ENOENT")) return Buffer.alloc(0);
@@ -63,7 +63,7 @@ async function wholeLines(path: string): Promise<{ bytes: number; lastSeq: numbe
     if (end < 0) return { bytes, lastSeq };
     const seq = seqOf(content.toString("utf8", bytes, end));
     const isLast = content.indexOf(10, end + 1) < 0;
-    // A power cut can leave a last line of the right length and wrong bytes.
+    // A power cut can leave a last line with the right length but wrong bytes.
     if (seq === null && isLast) return { bytes, lastSeq };
     if (seq !== lastSeq + 1)
       throw new Failure("run_folder_invalid", `events.jsonl: event ${lastSeq + 1} is missing or damaged`);
@@ -81,7 +81,7 @@ function seqOf(line: string): number | null {
   }
 }
 
-/** The exact bits of a double as 16 hex digits, so that two runs can be compared without rounding. */
+/** Returns the exact bits of a double as 16 hex digits, so that two runs can be compared without rounding. */
 export function hexOfDouble(value: number): string {
   const view = new DataView(new ArrayBuffer(8));
   view.setFloat64(0, value);

@@ -1,4 +1,4 @@
-// What the trainer hands over of a run: the adapter in its formats, and log-probs by which it is verified.
+// What the trainer's part of a run leaves for the inference engine's: the adapter in its formats, and log-probs to verify it with.
 import type { AutoAlignReport } from "./auto/report.ts";
 import type { Chosen } from "./choose.ts";
 
@@ -7,11 +7,11 @@ export interface Exported {
   folder: string;
   chosen: Chosen;
   adapter: { bytes: number; sha256: string };
-  /** The scored rows: every token from `promptLength` on. */
+  /** The scored rows. Every token from `promptLength` on is scored. */
   rows: { tokens: number[]; promptLength: number }[];
-  /** The trainer's log-probs per row, without and with the adapter, in nats. */
+  /** The trainer's log-probs per row, in nats: `base` without the adapter, `aligned` with it. */
   base: Float64Array[];
   aligned: Float64Array[];
-  /** null for an alignment that followed its recipe. */
+  /** null for an alignment that is not an auto-align. */
   autoAlign: AutoAlignReport | null;
 }

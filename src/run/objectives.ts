@@ -1,8 +1,7 @@
-// Every objective in the form that the trainer's one loop takes: log-probs in, coefficients per token out. Pure
-// functions. An optimizer step may be cut into calls in any way, because everything is divided by what `scaleOf`
-// counted over the whole step.
+// Computes every objective in the form that the trainer takes: from log-probs, it computes coefficients per token. All functions are
+// pure. An optimizer step may be cut into calls in any way, because everything is divided by what `scaleOf` counts over the whole step.
 //
-//   lp   log π(token), now: the only thing that is differentiated        r = exp(lp − q)
+//   lp   log π(token) now; the only variable of differentiation          r = exp(lp − q)
 //   q    log-prob under the policy that sampled it                       A  advantage
 //   ref  log-prob under the reference policy                             x = lp − ref
 //
@@ -17,10 +16,10 @@ import { invalid } from "../base/errors.ts";
 const types = ["cross_entropy", "importance_sampling", "ppo", "cispo", "dro"] as const;
 const estimators = ["k1", "k2", "k3"] as const;
 
-/** The `loss` block of a configuration as given; an absent field takes its default. */
+/** The `loss` block of a configuration as given. An absent field takes its default. */
 export interface LossBlock {
   type?: string;
-  /** clip_c (the dual clip) and kl_estimator are additions of ours. */
+  /** clip_c (for the dual clip) and kl_estimator are our own additions. */
   ppo?: { clip_low?: number; clip_high?: number; clip_c?: number };
   cispo?: { eps_max?: number };
   dro?: { beta?: number };
@@ -37,9 +36,9 @@ export interface Objective {
   type: (typeof types)[number];
   level: "token" | "sequence";
   reduction: "mean" | "sum";
-  /** Absolute bounds of the ratio, however they were given; null where nothing is clipped. */
+  /** Bounds of the ratio itself, not distances from 1; null if nothing is clipped. */
   bounds: { low: number; high: number } | null;
-  /** c of the dual clip: with A < 0 the loss is at most −c · A. */
+  /** c of the dual clip: if A < 0, the loss is at most −c · A. Null without a dual clip. */
   dualClip: number | null;
   beta: number | null;
   klCoef: number;
@@ -49,7 +48,7 @@ export interface Objective {
   warnings: string[];
 }
 
-/** Throws validation failures that name the field. */
+/** Fills in every default. Throws a validation failure that names the field. */
 export function resolveLoss(block: LossBlock): Objective {
   const type = oneOf("type", block.type ?? "cross_entropy", types);
   const level = oneOf("is_ratio_level", block.is_ratio_level ?? "token", ["token", "sequence"] as const);
@@ -107,7 +106,7 @@ function above(field: string, value: number, least: number, most: number): numbe
 }
 
 /**
- * One sampled answer with its prompt. Every array has one value per token of the row; masked-out tokens are never read.
+ * One sampled answer with its prompt. Every array has one value per token of the row. Values of masked-out tokens are never used.
  */
 export interface Trajectory {
   /** lp */
@@ -117,29 +116,29 @@ export interface Trajectory {
   /** ref; needed only with a KL coefficient above 0. */
   reference?: ArrayLike<number>;
   /**
-   * A; for cross_entropy the weight w. With a sequence ratio, the advantage of the first active token holds for all.
+   * A, or the weight w for cross_entropy. With a sequence ratio, the advantage of the first active token applies to the whole sequence.
    */
   advantages: ArrayLike<number>;
-  /** 1 for a token that the policy chose and that is trained, else 0. */
+  /** 1 for a token that the policy sampled and that is trained, else 0. */
   mask: ArrayLike<number>;
-  /** From `forward`; needed only for the value of the loss, because the gradient uses their coefficients alone. */
+  /** Entropies and log-sums from `forward`. Needed only for the loss value, because the gradient needs only their coefficients. */
   entropies?: ArrayLike<number>;
   logSums?: ArrayLike<number>;
 }
 
-/** Multipliers of the terms of one optimizer step. */
+/** Factors for the terms of one optimizer step. */
 export interface Scale {
-  /** For every term but the two below. */
+  /** For all terms except the two below. */
   token: number;
-  /** For the term of a sequence ratio, which has one loss per sequence. */
+  /** For the policy term of ppo and importance_sampling with a sequence ratio, which has one value per sequence. */
   sequence: number;
   /** For the entropy bonus, which is always a mean over tokens. */
   entropy: number;
 }
 
 /**
- * Counts over the whole optimizer step, before it is cut into calls. Needs only the masks (for cross_entropy also the
- * weights).
+ * Computes the factors from counts over the whole optimizer step, before it is cut into calls. Uses only the masks, and for cross_entropy
+ * also the weights. Throws RangeError if the weights of a cross_entropy mean do not add up to more than 0.
  */
 export function scaleOf(objective: Objective, step: Iterable<Pick<Trajectory, "mask" | "advantages">>): Scale {
   let tokens = 0;
@@ -163,22 +162,21 @@ export function scaleOf(objective: Objective, step: Iterable<Pick<Trajectory, "m
   return { token: per(objective.type === "cross_entropy" ? weight : tokens), sequence: per(sequences), entropy };
 }
 
-/** Coefficients of one row in the form the trainer takes, with the row's share of the loss and of the metrics. */
+/** Coefficients of one row in the form that the trainer takes, with the row's share of the loss and of the metrics. */
 export interface Evaluated {
   /** Coefficients of −log-prob, −entropy and the squared log-sum; [T] each. */
   weights: Float64Array;
   entropyWeights: Float64Array;
   zWeights: Float64Array;
   /**
-   * This row's share of the step's loss; leaves out the entropy and z terms where `entropies` or `logSums` were not
-   * given.
+   * This row's share of the step's loss. Without `entropies` it leaves out the entropy term, without `logSums` the z term.
    */
   loss: number;
   /** Per-token values of the policy term, before reduction: [T]. */
   losses: Float64Array;
   tokens: number;
   clipped: number;
-  /** Sums over the active tokens, for `metricsOf`. */
+  /** Sums over the active tokens, for `metricsOf`; `largestMismatch` is a maximum. */
   ratios: number;
   mismatch: number;
   largestMismatch: number;
@@ -188,7 +186,7 @@ export interface Evaluated {
 
 const clamp = (value: number, low: number, high: number): number => Math.min(Math.max(value, low), high);
 
-/** A log-ratio is clamped at ±20 nats and has no gradient beyond: otherwise exp would outweigh every other token. */
+/** Log-ratios are clamped at ±20 nats and have no gradient beyond. Otherwise, through exp, one token would outweigh all others. */
 const ratioGuard = 20;
 /** Upper clamp for the mean log-ratio of a sequence. */
 const sequenceGuard = 10;
@@ -239,7 +237,7 @@ function policyTerm(
   }
 }
 
-/** Value of the KL term and its derivative with respect to lp. */
+/** Returns the value of the KL term and its derivative with respect to lp. */
 function klTerm(estimator: Objective["klEstimator"], apart: number): { value: number; gradient: number } {
   const x = clamp(apart, -ratioGuard, ratioGuard);
   const inside = x === apart ? 1 : 0;
@@ -250,8 +248,8 @@ function klTerm(estimator: Objective["klEstimator"], apart: number): { value: nu
 }
 
 /**
- * Evaluates the objective for one row. Everything is already normalised, so the coefficients of all rows of a step add
- * up.
+ * Evaluates the objective for one row. Everything is normalised by `scale`, so the coefficients and losses of a step's rows can be added.
+ * Throws RangeError if an array that the objective needs is missing.
  */
 export function evaluate(objective: Objective, row: Trajectory, scale: Scale): Evaluated {
   const length = row.mask.length;
@@ -304,7 +302,7 @@ export function evaluate(objective: Objective, row: Trajectory, scale: Scale): E
   return result;
 }
 
-/** Indices of the active tokens. Throws RangeError when an array that the objective needs is missing. */
+/** Returns the indices of the active tokens. Throws RangeError if a needed array is missing or has the wrong length. */
 function activeOf(objective: Objective, row: Trajectory): number[] {
   const active: number[] = [];
   for (let t = 0; t < row.mask.length; t++) if (row.mask[t] === 1) active.push(t);
@@ -318,7 +316,7 @@ function activeOf(objective: Objective, row: Trajectory): number[] {
   return active;
 }
 
-/** Ratio of a whole sequence, from the mean over its active tokens, and its policy term. */
+/** Computes the ratio of a whole sequence, from the mean log-ratio over its active tokens, and its policy term. */
 function sequenceTerm(
   objective: Objective,
   row: Trajectory,
@@ -334,14 +332,15 @@ function sequenceTerm(
 }
 
 /**
- * Metrics of a step besides its loss, which says little in reinforcement learning. Means over the active tokens; nats.
+ * Metrics of a step besides its loss, which says little in reinforcement learning. They are means over the active tokens, except for
+ * `tokens` and `lp_mismatch_max`. Log-prob differences are in nats.
  */
 export interface ObjectiveMetrics {
   tokens: number;
   /** Share of tokens whose ratio was clipped or capped. */
   clip_frac: number;
   ratio_mean: number;
-  /** mean(q − lp): how far the policy moved from the one that sampled. */
+  /** mean(q − lp): how far the policy has moved from the one that sampled. */
   kl: number;
   /** mean(lp − ref); null without a reference. */
   kl_reference: number | null;

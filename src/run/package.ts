@@ -1,6 +1,6 @@
-// Makes artefact/ from the chosen adapter. The adapter is exported, the inference engine's log-probs with it are checked
-// against the trainer's, its confidence is calibrated, and the finished folder gets its final name in one step. The trainer does its part first (export, log-probs) and is closed; then the inference engine does its own
-// (log-probs, answers).
+// Makes artefact/ from the chosen adapter. The adapter is exported, and the inference engine's log-probs with it are checked against the
+// trainer's. Then the confidence is calibrated, and the finished folder is renamed to its final name in one step. The trainer does its part
+// first (export, log-probs) and is closed. Then the inference engine does its part (log-probs, answers).
 import { rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { Failure } from "../base/errors.ts";
@@ -35,9 +35,9 @@ import { reportPage } from "./report-page.ts";
 import { packed } from "./rows.ts";
 import type { Training } from "./training.ts";
 
-/** Target number of row tokens on which trainer and inference engine are compared; the fixed text comes on top. */
+/** Target number of row tokens on which trainer and inference engine are compared. The fixed text is compared in addition. */
 const comparedTokens = 512;
-/** Maximum number of rows that those tokens are taken from. These rows are spread evenly over all rows. */
+/** Maximum number of rows that these tokens are taken from. The rows are spread evenly over all rows. */
 const comparedRows = 64;
 
 /**
@@ -62,7 +62,7 @@ council thanked him and asked what a traveller would do with half an hour on the
 weekdays and the road went only to the next river. He had no answer ready. He stayed for the harvest, learned to row, and
 wrote to his office that the ground was too soft. It may have been. The pole still stands in the reeds, and herons like it.`;
 
-/** The trainer's part: exports the chosen adapter as GGUF and PEFT, and scores a few fixed rows. */
+/** Does the trainer's part: exports the chosen adapter as GGUF and PEFT, and scores fixed rows without and with it. */
 export async function exportAdapter(
   run: Run,
   training: Training,
@@ -87,8 +87,8 @@ export async function exportAdapter(
 }
 
 /**
- * What the adapter was made from, stored in its files. Without a time, so that the same run gives the same file, to the
- * byte.
+ * Returns what the adapter was made from, which is stored in its files. There is no date, so that the same run gives exactly the same
+ * files.
  */
 const provenanceOf = (run: Run, { prepared }: Training, { step, scale }: Chosen): Record<string, string> => ({
   "plumbline.version": run.request.versions.plumbline,
@@ -103,7 +103,7 @@ const provenanceOf = (run: Run, { prepared }: Training, { step, scale }: Chosen)
 });
 
 /**
- * The rows to compare. A row is compared only after the longest beginning that it shares with an earlier row. Rows begin alike
+ * Returns the rows to compare. A row is compared only after the longest beginning that it shares with an earlier row. Rows begin alike
  * (template, the start of a question), and if these few tokens were counted in each row, a chance difference in them would look
  * like a shift of the mean.
  */
@@ -129,7 +129,7 @@ function sharedStart(a: readonly number[], b: readonly number[]): number {
   return length;
 }
 
-/** Cuts log-probs [T] into rows, each from its prompt length on. */
+/** Cuts log-probs [T] into rows, each from `promptLength` on. */
 function perRow(logprobs: Float32Array, rows: Exported["rows"]): Float64Array[] {
   let at = 0;
   return rows.map((row) => {
@@ -139,7 +139,10 @@ function perRow(logprobs: Float32Array, rows: Exported["rows"]): Float64Array[] 
   });
 }
 
-/** The inference engine's part, and the artefact. If the process dies, everything before the rename is done again. */
+/**
+ * Does the inference engine's part and makes the artefact. If the process dies before the rename, everything here is done again. Throws
+ * adapter_unfaithful if the engine's log-probs differ too much from the trainer's.
+ */
 export async function finishPackage(run: Run, training: Training, exported: Exported): Promise<RunResult> {
   const generator = await run.parts.openGenerator();
   let finished: Finished;
@@ -170,7 +173,7 @@ export async function finishPackage(run: Run, training: Training, exported: Expo
   return writeArtefact(run, training, exported, finished);
 }
 
-/** What the artefact contains beside the adapter. */
+/** What the inference engine's part adds to the artefact. */
 interface Finished {
   verification: Comparison;
   calibration: Calibration;
@@ -198,7 +201,7 @@ async function calibrate(
     startAt: 0,
     onItem: (index, answer) => {
       const { correct } = run.parts.grade(answer.text, dev[index]!.item);
-      // An answer without tokens has no features, and is never shown with a score.
+      // An answer without tokens has no features and is never shown with a score, so it is left out.
       if (answer.steps.length > 0)
         answers.push({
           features: answerFeatures(answer.steps, answer.finishReason),
@@ -258,7 +261,7 @@ async function writeArtefact(
     files.push({ name, bytes: (await stat(path)).size, sha256: await sha256OfFile(path) });
   }
   await syncFolder(exported.folder);
-  // From here on a stop is refused: it would come too late.
+  // From here on, a stop is refused, because it would come too late.
   run.parts.control.close();
   const place = join(run.folder, "artefact");
   await rm(place, { recursive: true, force: true });

@@ -1,5 +1,5 @@
-// From the snapshot to rows of token ids. What models say on the way (written questions, replayed answers) is
-// remembered answer by answer, so that a run killed here asks nothing twice and makes exactly the same rows.
+// Turns the snapshot into rows of token ids. What models say meanwhile (written questions, replayed answers) is remembered call by call, so
+// that a run killed here does not repeat finished calls and makes exactly the same rows.
 import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { Failure } from "../base/errors.ts";
@@ -20,7 +20,7 @@ import { createSpeaker } from "./speaker.ts";
 import { stage } from "./stage.ts";
 import { opening } from "./training.ts";
 
-/** Rows of the documents, replayed rows and dev questions, as token ids. Made once per run. */
+/** Makes the rows of the documents, the replayed rows and the dev questions, as token ids. This is done once per run. */
 export async function prepare(run: Run): Promise<Prepared> {
   const identity = `rows ${rowsFormat} ${identityOf(run.request)}`;
   const prepared = await stage(join(run.folder, preparedFolder), identity, () => makePrepared(run), preparedForm);
@@ -55,7 +55,7 @@ type Made = {
   report: Omit<PrepareReport, "too_long" | "rows" | "by_kind" | "seconds">;
 };
 
-/** Rows as token ids. This is long work on this thread, so it yields often, to let commands and heartbeats through. */
+/** Converts rows to token ids. This is long work on this thread, so it yields often, to let commands and heartbeats through. */
 async function tokenised(run: Run, made: readonly StudyRow[]): Promise<{ rows: TrainingRow[]; tooLong: number }> {
   const rows: TrainingRow[] = [];
   let tooLong = 0;
@@ -74,12 +74,12 @@ async function tokenised(run: Run, made: readonly StudyRow[]): Promise<{ rows: T
   return { rows, tooLong };
 }
 
-/** Rows of the study and replayed rows, without those that give a benchmark question away. */
+/** Makes the rows of the study and the replayed rows, and drops those that give a benchmark question away. */
 async function makeRows(run: Run): Promise<Made> {
   const { documents, dev, marks, dataSet = [] } = run.snapshot;
   const { dataset, training } = run.request.recipe;
   const { phrasings, rungs: stages = 1, replay_share: share } = dataset;
-  // Older folders have no marks: there the run can only look for the dev questions, which it may see.
+  // Older folders have no marks. There the run can only look for the dev questions, which are in its folder.
   const avoided =
     marks ??
     marksOf(
@@ -114,7 +114,7 @@ async function makeRows(run: Run): Promise<Made> {
       ({ target }) => target,
     );
     await warnOfCoincidence(run, met, lost, avoided.questions.length);
-    // The share is of a stage's rows: n replayed rows beside m others are the share n / (n + m).
+    // The share is n / (n + m) for n replayed rows and m others in a stage.
     const inStage: number[] = [];
     for (const { stage } of kept) inStage[stage] = (inStage[stage] ?? 0) + 1;
     const counts = Array.from(inStage, (own = 0) => Math.round((own * share) / (1 - share)));
@@ -142,8 +142,8 @@ async function makeRows(run: Run): Promise<Made> {
 }
 
 /**
- * Who writes the questions: the teacher that the project names; otherwise the shipped writer, if the base is the model
- * that it was trained for; otherwise the base itself. Null where the recipe wants only plain forms.
+ * Returns who writes the questions. This is the teacher if the project names one; otherwise the shipped writer, if it was trained for this
+ * base; otherwise the base itself. Null if the recipe disables written questions.
  */
 function writerOf({ request: { teacher, base, recipe }, parts: { writer } }: Run): StudyTask["writer"] {
   if (recipe.dataset.synthetic?.enabled === false) return null;
@@ -153,7 +153,7 @@ function writerOf({ request: { teacher, base, recipe }, parts: { writer } }: Run
 
 const writerAdapter = "writer";
 
-/** The models that are asked while rows are made: the base, with and without the shipped writer's adapter. */
+/** Returns access to the models that are asked while rows are made: the base, and if it is used, the shipped writer's adapter. */
 function openAsked(run: Run, memory: Memory) {
   const { base } = run.request;
   const writer = writerOf(run)?.kind === "shipped" ? run.parts.writer : null;
@@ -168,7 +168,7 @@ function openAsked(run: Run, memory: Memory) {
     }
     return started;
   };
-  /** Opened when an answer is needed that is not remembered. */
+  /** Returns the trainer, which is opened on first use. */
   const trainer = (): Promise<Trainer> => (opened ??= open());
   const common = { tokenizer: run.tokenizer, memory, trainer };
   return {
@@ -188,8 +188,8 @@ const rowOfReplayed = ({ kind, messages, rung }: TrainingRow): StudyRow => ({
 });
 
 /**
- * Rows that meet no question, the number of questions that were met, and the number of those for whose facts no row is
- * left.
+ * Drops the rows that give a question away. `met` is the number of questions that were given away, `lost` the number of those for whose
+ * facts no row is left.
  */
 function withoutMet<T>(rows: readonly T[], { items }: Overlap, targetOf: (row: T) => string) {
   const gone = new Set(items.map(({ row }) => row));
@@ -201,12 +201,12 @@ function withoutMet<T>(rows: readonly T[], { items }: Overlap, targetOf: (row: T
   return { kept, met: new Set(items.map(({ question }) => question)).size, lost: [...lost].length };
 }
 
-/** Share of a benchmark's questions from which it is no coincidence that the documents hold them. */
+/** If at least this share of a benchmark's questions occurs in the documents, it is no coincidence. */
 const planted = 0.5;
 
 /**
- * A coincidence is only counted in the report. The user is warned of facts that are not learned, and of a benchmark in
- * the documents.
+ * Warns the user if facts cannot be learned, or if the documents contain the benchmark. A few questions that occur by coincidence are only
+ * counted in the report.
  */
 async function warnOfCoincidence(run: Run, met: number, lost: number, questions: number): Promise<void> {
   const warn = (code: string, message: string, parameters: Record<string, number>): Promise<void> =>

@@ -1,6 +1,5 @@
-// Repair by on-policy distillation: the adapter continues generic openings, and learns, at every position of its
-// continuation, what the base would have said there. It keeps what it learned of the documents, because each step also
-// trains on rows of theirs.
+// Repair by on-policy distillation. The adapter continues generic openings and, at every position of its continuation, learns what the base
+// would have said there. It keeps what it has learned from the documents, because each step also trains on some of their rows.
 import type { Recipe } from "../contract/recipe.ts";
 import type { Run } from "./context.ts";
 import { continued, isReplayed, naturalShareOf, openingsOf, rowOf } from "./replay.ts";
@@ -11,22 +10,22 @@ import { adapterName, saveStep, step, type Training } from "./training.ts";
 type Plan = NonNullable<Recipe["repair"]>;
 
 /**
- * Steps whose openings are answered together: decoding a few rows costs nearly what many cost, and five steps change
- * little.
+ * Number of steps whose openings are continued together. Decoding a few rows costs nearly as much as decoding many, and five steps change
+ * the weights little.
  */
 const stepsOfDraw = 5;
 
-/** What ends a repair before its last step. */
+/** Conditions that end a repair before its last step. */
 export interface Ends {
-  /** Asked at every check. Depends on the weights alone, so that a run resumed at a check can ask again. */
+  /** Called at every check. The answer must depend on the weights alone, so that a run resumed at a check gets the same one. */
   isEnough(): Promise<boolean>;
-  /** Asked before every step: whether its time is used up. */
+  /** Called before every step. Returns whether the repair's time is used up. */
   isOver(): boolean;
 }
 
 /**
- * Trains from the trainer's current state to the last repair step, or to what ends it before; resumable at every
- * checkpoint.
+ * Trains from the trainer's current state until the last repair step, or until `isEnough` or `isOver` ends the repair. It can be resumed at
+ * every checkpoint.
  */
 export async function repair(run: Run, training: Training, plan: Plan, { isEnough, isOver }: Ends): Promise<void> {
   const { state } = training;
@@ -40,7 +39,7 @@ export async function repair(run: Run, training: Training, plan: Plan, { isEnoug
     const done = state.step - from;
     if (done > 0 && done % checkEvery === 0 && (await isEnough())) break;
     const began = run.parts.clock.monotonicMs();
-    // No draw reaches beyond a checkpoint or a check, so that a resumed run draws from the same weights.
+    // No draw reaches beyond a checkpoint or a check, so that a resumed run draws with the same weights.
     if (drawn.length === 0) {
       const untilSave = saveEvery - (state.step % saveEvery);
       const untilCheck = checkEvery - (done % checkEvery);
@@ -52,10 +51,10 @@ export async function repair(run: Run, training: Training, plan: Plan, { isEnoug
   }
 }
 
-/** The adapter's continuations for the next steps. They depend on the step's number and the weights. */
+/** Draws the adapter's continuations for the next steps. They depend on the step's number and the weights. */
 async function draw(run: Run, training: Training, plan: Plan, steps: number): Promise<TrainingRow[][]> {
   const { trainer, state } = training;
-  // A seed that no replay in training has, for another order of prompts and other draws.
+  // No replay in training has this seed, so the order of the prompts and the draws are different.
   const seed = run.request.recipe.training.seed + 1_000_003 * (state.step + 1 - state.repair!.from);
   const natural = naturalShareOf(training.prepared.rows.filter((row) => !isReplayed(row)));
   const openings = openingsOf(run, steps * plan.prompts, seed, natural);
@@ -85,7 +84,7 @@ async function repairStep(
   });
 }
 
-/** Rows of the documents; all of them come once before one comes a second time. */
+/** Returns `count` rows of the documents for a repair step. Every row comes once before any comes again. */
 function kept({ prepared }: Training, count: number, number: number, seed: number) {
   const rows = prepared.rows.filter((row) => !isReplayed(row));
   const first = (number - 1) * count;

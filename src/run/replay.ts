@@ -1,5 +1,5 @@
-// Self-replay: rows drawn from the base itself at temperature 1, so that learning the documents does not cost existing
-// abilities. Answers to generic prompts preserve chat; continued openings preserve the language.
+// Self-replay: rows are sampled from the base itself at temperature 1, so that learning the documents does not cost existing abilities.
+// Answers to generic prompts preserve chat; continued openings preserve the language.
 
 import { seeded } from "../base/statistics/random.ts";
 import { shuffled, wordsOf } from "../base/text.ts";
@@ -11,7 +11,7 @@ import type { Run } from "./context.ts";
 import { answerTo, type Memory } from "./folder/memory.ts";
 import { packed, type TrainingRow } from "./rows.ts";
 
-/** The beginning of a replayed row; none of it is trained. */
+/** The beginning of a replayed row. Its tokens are not trained. */
 export interface Opening {
   kind: "replay" | "prose";
   text: string;
@@ -20,23 +20,23 @@ export interface Opening {
 
 /** Every third row is a chat and the others are prose, because prose drifts before chat does. */
 const chatEvery = 3;
-/** Least share of chats that are asked as their prompts stand. */
+/** Minimum share of chats whose prompts are asked unchanged. */
 const leastNatural = 1 / 4;
-/** Kinds of rows that ask as people do: a writer phrased the question, or the documents did. */
+/** Kinds of rows with natural questions, phrased by a writer or in the documents. */
 const naturalKinds: ReadonlySet<string> = new Set(["writer", "asked"]);
-/** A word tells what a prompt is about if at most this percentage of all prompts contain it. */
+/** A word indicates a prompt's subject if at most this percentage of all prompts contain it. */
 const mostHaving = 1;
-/** Shortest such word, in characters. */
+/** Minimum length of such a word, in characters. */
 const shortest = 3;
-/** Maximum number of rows of one call, which the trainer decodes together. */
+/** Maximum number of rows in one call. The trainer decodes them together. */
 const mostTogether = 256;
 
 /**
- * Share of chats that are asked as their prompts stand, the others being asked by some of their words: the share of
- * the documents' rows that ask as people do. If the style of a question told the two kinds apart, a natural question
- * about the documents would get the base's chat (`prove:study` without a teacher: 22.7 / 9.3 / 12.0 right with all chats
- * as they stand, 41.3 / 21.3 / 22.7 with a quarter). Where a teacher asks most rows, its manner tells nothing apart, and
- * requests as they stand hold what the base does with requests.
+ * Returns the share of chats whose prompts are asked unchanged. The other prompts are reduced to some of their words. The share is that of
+ * natural questions among the rows of the documents, but at least a quarter. If a question's style showed whether it is about the
+ * documents, a natural question about them would get an answer in the base's chat style. In `prove:study` without a teacher, 22.7 / 9.3 /
+ * 12.0 % were right with all prompts unchanged, and 41.3 / 21.3 / 22.7 % with a quarter. If a teacher wrote most questions, style shows
+ * nothing, and unchanged requests preserve how the base handles requests.
  */
 export function naturalShareOf(rows: readonly Pick<TrainingRow, "kind">[]): number {
   const natural = rows.filter(({ kind }) => naturalKinds.has(kind)).length;
@@ -44,8 +44,8 @@ export function naturalShareOf(rows: readonly Pick<TrainingRow, "kind">[]): numb
 }
 
 /**
- * `count` openings in a seeded order; the lists start over when they are shorter than that. `natural`: share of chats
- * that are asked as their prompts stand.
+ * Returns `count` openings in a seeded order. Lists that are too short start over. `natural` is the share of chats whose prompts are asked
+ * unchanged.
  */
 export function openingsOf(
   run: Pick<Run, "tokenizer" | "parts">,
@@ -57,7 +57,7 @@ export function openingsOf(
   const prompts = shuffled(parts.replayPrompts, seeded(seed));
   const prose = shuffled(parts.replayOpenings, seeded(seed + 1));
   const inManner = queriesOf(parts.replayPrompts, seeded(seed + 2));
-  // Drawn at random, not counted: a count that divides the list's length would choose the same prompts in every round.
+  // Chosen at random, because choosing every n-th would take the same prompts in every round if n divides the list's length.
   const random = seeded(seed + 3);
   return Array.from({ length: count }, (_, index): Opening => {
     const chats = Math.floor(index / chatEvery);
@@ -72,7 +72,8 @@ export function openingsOf(
 }
 
 /**
- * Rewrites a prompt in the manner of plain forms; returns it unchanged where none of its words tells what it is about.
+ * Returns a function that reduces a prompt to some of its words, as plain forms do. It returns the prompt unchanged if no word indicates
+ * its subject.
  */
 function queriesOf(prompts: readonly string[], random: () => number): (prompt: string) => string {
   const having = new Map<string, number>();
@@ -83,7 +84,7 @@ function queriesOf(prompts: readonly string[], random: () => number): (prompt: s
   return (prompt) => askedByWords(prompt, languageOf("en"), tells, random) ?? prompt;
 }
 
-/** Continuations by the adapter (null: the base) at temperature 1, one row per opening. */
+/** Continues the openings with the adapter (null: the base) at temperature 1, one row per opening. */
 export function continued(
   run: Pick<Run, "tokenizer">,
   trainer: Trainer,
@@ -96,7 +97,7 @@ export function continued(
   return trainer.sample(adapter, rows, { ...options, temperature: 1, topK: 0, topP: 1, minP: 0, stopTokens });
 }
 
-/** The row of an opening and its continuation. An end-of-turn token is learned like any other. */
+/** Makes the row of an opening and its continuation. An end-of-turn token is trained like any other. */
 export function rowOf(run: Pick<Run, "tokenizer">, opening: Opening, said: ArrayLike<number>): TrainingRow {
   const tokens = Int32Array.from([...opening.tokens, ...Array.from(said)]);
   const weights = new Float32Array(tokens.length).fill(1);
@@ -113,15 +114,15 @@ export function rowOf(run: Pick<Run, "tokenizer">, opening: Opening, said: Array
 }
 
 /**
- * Maximum number of rows that a run draws, at a twelfth of a second each on two cores. In place of 8,540 different rows,
- * 4,096 that came twice left the same drift on vets: KL 0.115 and perplexity +5.6 %, beside 0.110 and +6.3 %.
+ * Maximum number of rows that a run samples. Each takes a twelfth of a second on two cores. On the corpus `vets`, 4,096 rows used twice
+ * left about the same drift as 8,540 different rows: KL 0.115 and perplexity +5.6 %, compared with 0.110 and +6.3 %.
  */
 const mostDrawn = 4096;
 
 /**
- * Rows said by the base, `counts[rung]` for each rung. Rungs have different rows as long as there are new ones: few rows
- * would be learned by heart and hold the base only there (measured: 880 rows seen six times left a divergence of 0.28
- * nats from the base on other prose). `natural`: share of chats that are asked as their prompts stand.
+ * Samples replayed rows from the base, `counts[rung]` for each rung. Rows repeat only after `mostDrawn`, because a few rows would be
+ * learned by heart and preserve the base on these rows alone: 880 rows seen six times left a divergence of 0.28 nats from the base on
+ * other prose. `natural` is the share of chats whose prompts are asked unchanged.
  */
 export async function replayRows(
   run: Run,
@@ -156,8 +157,8 @@ export async function replayRows(
 }
 
 /**
- * Rows of one call: as many as are decoded together, and as a response holds. A row takes a length, and per token the
- * token, its log-prob and the likeliest ones.
+ * Returns the maximum number of rows in one call, limited by `mostTogether` and by the size of a response. A row takes up its length and,
+ * per token, the token, its log-prob, and the likeliest tokens with theirs; 4 bytes each.
  */
 function rowsOfCall({ maxPayloadBytes }: TrainerLimits, maxTokens: number, reportTop: number): number {
   const bytes = 4 * (1 + maxTokens * (2 + 2 * reportTop));
@@ -167,8 +168,7 @@ function rowsOfCall({ maxPayloadBytes }: TrainerLimits, maxTokens: number, repor
 type Said = Pick<SampledRow, "tokens" | "top">;
 
 /**
- * Stores the bytes of the arrays: what a resumed run learns must be the same to the bit, and decimals take twice the
- * space.
+ * Encodes the arrays' bytes as base64. A resumed run must learn from exactly the same bits, and decimals would take twice the space.
  */
 function toMemory(said: readonly Said[]): string {
   const base64 = (values: Int32Array | Float32Array): string =>

@@ -1,4 +1,4 @@
-// The report as a page for people: one HTML file, without scripts and without external resources.
+// Renders the report as one HTML file for people to read, without scripts or external resources.
 import type { Report } from "./report.ts";
 
 const entities: Record<string, string> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" };
@@ -107,7 +107,7 @@ const deficitNames = {
   reading: "answers wrongly even with the passage",
 };
 
-/** Chart of dev scores over hours, each with its interval, with a dashed line at the target. */
+/** Draws the dev scores over hours, each with its interval, and a dashed line at the target. */
 function scoreByHours(course: { hours: number; score: number; low: number; high: number }[], target: number): string {
   const most = Math.max(...course.map(({ hours }) => hours), Number.MIN_VALUE);
   const x = (hours: number): string => ((100 * hours) / most).toFixed(2);
@@ -208,7 +208,7 @@ ${table(head, candidates)}
 ${folded(`${rows.rows} training rows by kind`, kinds, ["Kind", { n: "Rows" }])}`;
 }
 
-/** Chart of the losses over the steps; the vertical axis goes from zero to the largest loss. */
+/** Draws the losses over the steps. The vertical axis goes from zero to the largest loss. */
 function curve(values: readonly number[]): string {
   if (values.length < 2) return "<p>Too few steps for a chart.</p>";
   const top = Math.max(...values);

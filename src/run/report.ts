@@ -1,5 +1,5 @@
-// The report of a run: what was learned, what was lost, what it cost, and what would help most. Everything but `cost`
-// is the same for a run that was interrupted and one that was not.
+// Makes the report of a run: what was learned, what was lost, what it cost, and what would help most. Everything except `cost` is the same
+// whether or not the run was interrupted.
 
 import { containsWords } from "../base/text.ts";
 import type { Calibration } from "../confidence/calibration.ts";
@@ -36,7 +36,7 @@ export function reportOf(
     recipe_name,
     recipe: { ...recipe, optimizer: { ...recipe.optimizer, learning_rate: peakRate } },
     base: { ...base, layers: model.layers, embedding: model.embedding, file_type: model.fileType },
-    // `sha256` is that of the original document, `snapshot_sha256` that of its snapshot.
+    // `sha256` is the hash of the original document, `snapshot_sha256` the hash of its snapshot.
     documents: documents.map(({ sha256: snapshot_sha256, original_sha256 = null, ...document }) => ({
       ...document,
       sha256: original_sha256,
@@ -75,7 +75,7 @@ export function reportOf(
       ...calibration.statistics,
     },
     cost: {
-      /** By phase, in the last process alone. */
+      /** Seconds by phase, in the last process alone. */
       seconds: run.seconds,
       row_seconds: rowSeconds,
       train_seconds: state.trainSeconds,
@@ -95,19 +95,19 @@ const devOf = ({ dev, gained, lost }: ReturnType<typeof learnedOf>) =>
     lost: lost.length,
   };
 
-/** Number of documents without any row. */
+/** Returns the number of documents from which no row was made. */
 const silentOf = ({ coverage }: StudyReport): number =>
   coverage.documents.filter(({ passages }) => passages.every(({ rows }) => rows === 0)).length;
 
-/** A candidate without its questions; those of the chosen one are in `guards`. */
+/** Returns a candidate without its suites' questions. The questions of the chosen candidate are in `guards`. */
 function summaryOf({ guards, ...candidate }: Candidate) {
   const suites = guards?.suites.map(({ name, base, aligned }) => ({ name, base, aligned }));
   return { ...candidate, guards: guards && { suites: suites!, drift: guards.drift } };
 }
 
 /**
- * A dev question that the adapter gets wrong. `taught`, the name that reports have in run folders: whether any row contains
- * the right answer, so that it was trained in vain.
+ * A dev question that the adapter gets wrong. `taught` says whether the answer of any row contains the right answer, which was then
+ * trained in vain. Reports in run folders use this field name.
  */
 export interface Missed {
   sample_num: number;
@@ -144,7 +144,7 @@ function learnedOf(run: Run, chosen: Exported["chosen"], rows: readonly Training
   };
 }
 
-/** What would help most, the most helpful first, in sentences. */
+/** Returns sentences about what would help, the most helpful first. */
 function helpOf(
   learned: ReturnType<typeof learnedOf>,
   { guards, penalty, candidates }: { guards: GuardResults | null; penalty: number; candidates: readonly Candidate[] },

@@ -1,4 +1,4 @@
-// result.json: the last file that a run writes, and the only one that says how it ended.
+// result.json is the last file that a run writes. It says how the run ended.
 import { readFile, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { Failure } from "../base/errors.ts";
@@ -10,8 +10,8 @@ import { readScores } from "./folder/looks.ts";
 const check = compile(runResult);
 
 /**
- * Whether an auto-align that ended its process, but not its work, is to go on: its look has scores, its pause was
- * ended, or it is to package its best (`stopping`).
+ * Whether an auto-align whose process ended before its work is to go on. It goes on if the scores of its look have arrived, if its pause
+ * was ended, or if it is to package its best adapter (`stopping`).
  */
 async function goesOn(folder: string, { outcome, auto_align: told }: RunResult, request: RunRequest): Promise<boolean> {
   const asked = request.auto_align;
@@ -23,8 +23,9 @@ async function goesOn(folder: string, { outcome, auto_align: told }: RunResult, 
 }
 
 /**
- * The result that an earlier process left. A finished or stopped run keeps its result under every fence; a failed one
- * is tried again when the appliance claims it anew. A result whose files are missing or damaged is removed.
+ * Returns the result that an earlier process left, if the run is over; otherwise removes the file and returns null. A completed or stopped
+ * run keeps its result under every fence. A failed run is tried again under a new fence. A run whose artefact has missing or damaged files
+ * is not over, nor is an auto-align that is to go on.
  */
 export async function earlierResult(folder: string, request: RunRequest): Promise<RunResult | null> {
   const path = join(folder, "result.json");
@@ -73,7 +74,7 @@ const ended = (request: RunRequest, outcome: RunResult["outcome"], error: RunRes
   metrics: {},
 });
 
-/** Result of an auto-align that leaves no artefact, or none yet. */
+/** Returns the result of an auto-align without an artefact, or without one yet. */
 export const withoutArtefact = (
   request: RunRequest,
   outcome: "completed" | "look" | "paused",
@@ -82,7 +83,7 @@ export const withoutArtefact = (
 
 export const stoppedResult = (request: RunRequest): RunResult => ended(request, "stopped", null);
 
-/** Only the message of a Failure is meant for people; for any other error the log has the stack. */
+/** A Failure keeps its code and message. Any other error becomes disk_full or run_failed; the log has its stack. */
 export function failedResult(request: RunRequest, error: unknown): RunResult {
   const failure =
     error instanceof Failure

@@ -1,8 +1,8 @@
-// The rows a run trains on, as token ids, and the stage that keeps them: a resumed run trains on exactly the same rows.
+// The rows that a run trains on, as token ids, and the stage that keeps them, so that a resumed run trains on exactly the same rows.
 //
 //   rows.bin       tokens i32 [T] of all rows in sequence, then weights f32 [T]; little-endian
-//   lessons.bin    per row that has soft targets, over N trained tokens: tokens i32 [N · topK], then log-probs f32 [N · topK]
-//   rows.jsonl     per row: kind, messages, rung, tokens (its length), trained (tokens with weight), lesson (entries of its soft
+//   lessons.bin    for each row with soft targets and N trained tokens: tokens i32 [N · topK], then log-probs f32 [N · topK]
+//   rows.jsonl     for each row: kind, messages, rung, tokens (its length), trained (tokens with weight), lesson (entries of its soft
 //                  targets)
 //   dev.json       the dev items with their prompts as token ids
 //   report.json    what the gates let through and dropped
@@ -15,12 +15,12 @@ import { type PrepareReport, type RowText, rowsReport, rowTexts } from "./folder
 import type { Form } from "./stage.ts";
 
 export interface TrainingRow extends RowText {
-  /** The rung in which it is trained, from 0. */
+  /** The rung in which the row is trained, from 0. */
   rung: number;
   tokens: Int32Array;
-  /** 1 where the token is trained, else 0; as long as tokens. */
+  /** 1 if the token is trained, else 0; as long as `tokens`. */
   weights: Float32Array;
-  /** [trained tokens · topK] what the base says at their positions, where it was asked beforehand. */
+  /** [trained tokens · topK] The base's likeliest tokens at these positions; absent if the base was not asked beforehand. */
   softTargets?: TopTokens;
 }
 
@@ -30,7 +30,7 @@ export interface DevPrompt {
 }
 
 export interface Prepared {
-  /** Hash of the token ids of rows and questions; another value means another run. */
+  /** Hash of the token ids of rows and questions. Checkpoints under a different hash cannot be used. */
   sha256: string;
   rows: TrainingRow[];
   dev: DevPrompt[];
@@ -38,8 +38,8 @@ export interface Prepared {
 }
 
 /**
- * Part of the stage's identity. 2: rows have rungs. 3: replayed rows have soft targets. 4: those cover trained
- * tokens alone.
+ * Part of the stage's identity. Format 2 added rungs. Format 3 added soft targets to replayed rows. Since format 4, soft targets cover only
+ * trained tokens.
  */
 export const rowsFormat = 4;
 
@@ -71,7 +71,7 @@ interface RowLine extends RowText {
   rung: number;
   tokens: number;
   trained: number;
-  /** Entries of its soft targets, under the name that run folders have; 0 without any. */
+  /** Number of entries of the row's soft targets; 0 without any. Run folders use this field name. */
   lesson: number;
 }
 
@@ -130,22 +130,22 @@ function unpackRows(bytes: Buffer, targetBytes: Buffer, lines: string): Training
     });
 }
 
-/** Number of tokens of some rows. */
+/** Returns the total number of tokens of the rows. */
 export const lengthOf = (rows: readonly TrainingRow[]): number => rows.reduce((sum, row) => sum + row.tokens.length, 0);
 
-/** The row with weights such that it counts as one of `tokens` trained tokens does. */
+/** Returns the row with its weights scaled so that the whole row counts as much as a row of `tokens` trained tokens. */
 export function countedAs(row: TrainingRow, tokens: number): TrainingRow {
   const factor = tokens / trainedTokens(row);
   return { ...row, weights: row.weights.map((weight) => weight * factor) };
 }
 
-/** Rows of token ids in the form that the trainer takes. */
+/** Converts rows of token ids to the form that the trainer takes. */
 export const packed = (rows: readonly (readonly number[])[]): Rows => ({
   tokens: Int32Array.from(rows.flat()),
   rowLengths: Int32Array.from(rows, (row) => row.length),
 });
 
-/** Rows in the form that the trainer takes; every weight is multiplied by `scale`. */
+/** Converts rows to the form that the trainer takes, and multiplies every weight by `scale`. */
 export function toTrainer(rows: readonly TrainingRow[], scale: number): WeightedRows {
   const total = lengthOf(rows);
   const joined = {

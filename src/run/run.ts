@@ -1,5 +1,5 @@
-// An alignment run, start to end, over one folder (contract/run-folder.ts): prepare → train in rungs → ask the guards → repair
-// where one failed → choose checkpoint and scale → package.
+// An alignment run from start to end, over one folder (contract/run-folder.ts): prepare → train in rungs → measure the guards → repair if
+// one failed → choose checkpoint and scale → package.
 //
 //   preparing ──► training ◄──► checking ◄──► repairing
 //       │            │             └──► packaging ──► result.json: completed
@@ -7,8 +7,8 @@
 //       └────────────┴──── failure ─────────┴───────► result.json: failed, with code and message
 //
 // Invariants:
-//   1. A process killed at any moment and started again gives the same losses, bit for bit, and the same adapter.
-//   2. A result is written once, last of all; nothing is written after it.
+//   1. A run killed at any moment and started again, with the same build, gives the same losses, bit for bit, and the same adapter.
+//   2. A process writes the result last. It writes nothing after it.
 //   3. The trainer and the inference engine are never open at the same time.
 //   4. A checkpoint is used only for the request and rows that it was made from.
 import { join } from "node:path";
@@ -35,7 +35,7 @@ import {
   trainStep,
 } from "./training.ts";
 
-/** Runs the folder to its result, continuing where an earlier process left off. The caller holds the folder's lock. */
+/** Runs the alignment in the folder to its result, continuing where an earlier process stopped. The caller must hold the folder's lock. */
 export async function runAlignment(folder: string, parts: RunParts): Promise<RunResult> {
   const beganMs = parts.clock.monotonicMs();
   const request = await readRequest(folder);
@@ -71,7 +71,7 @@ export async function runAlignment(folder: string, parts: RunParts): Promise<Run
   }
 }
 
-/** Message of the last event. */
+/** Returns the message of the last event. */
 function messageOf({ outcome, verdict, auto_align: told }: RunResult): string {
   if (outcome === "look") return `Look ${told!.look! + 1}: ${told!.checkpoint} waits for its sealed questions`;
   if (outcome === "paused") return `Paused: ${told!.help[0] ?? "nothing is likely to help"}`;
@@ -79,11 +79,10 @@ function messageOf({ outcome, verdict, auto_align: told }: RunResult): string {
   return `${verdict.headline}. The artefact is ready`;
 }
 
-/** Result and last event of a run whose work threw. */
+/** Returns the result and the last event of a run whose work threw. */
 function endOf(run: Run, error: unknown): { result: RunResult; last: EventDraft } {
   const { request, phase, parts } = run;
-  // After a stop, whatever it interrupted may fail in its own way; the outcome is still the stop that the user asked
-  // for.
+  // After a stop, interrupted work may throw any error. The outcome is still the stop that the user requested.
   if (error instanceof Stopped || parts.control.signal.aborted)
     return { result: stoppedResult(request), last: { kind: "stopped", phase, message: "Stopped on request" } };
   parts.log("error", "run.failed", { error });
@@ -114,7 +113,7 @@ async function work(run: Run): Promise<RunResult> {
   return finishPackage(run, training, exported);
 }
 
-/** The training loop. It handles stop and pause between two steps; a check also does so between its calls. */
+/** The training loop. It handles stop and pause between two steps, and during a check between two calls of the trainer. */
 async function train(run: Run, training: Training, base: BaseSaid): Promise<void> {
   const { state } = training;
   const { checkpointing, evaluation } = run.request.recipe;
@@ -124,7 +123,7 @@ async function train(run: Run, training: Training, base: BaseSaid): Promise<void
     await run.turn();
     await trainStep(run, training);
     const isEnd = state.step === rungEnd(run, training);
-    // Counted from the last check: a check at the end of a rung replaces one that would come soon after it.
+    // Counted from the last check, because a check at the end of a rung replaces one that would come soon after it.
     const unchecked = state.step - (state.checks.at(-1)?.step ?? 0);
     const isCheck = hasDev && (unchecked >= evaluation.eval_every_steps || isEnd);
     const { isBest, isStale } = isCheck ? await checkStep(run, training) : { isBest: false, isStale: false };

@@ -1,5 +1,5 @@
-// The adapter at reduced strength: W + λ · alpha / rank · B A, the same A and B under a smaller alpha. It is loaded
-// beside the trained adapter from a PEFT folder, whose configuration states alpha.
+// The adapter at a reduced scale λ: W + λ · alpha / rank · B A, with the same A and B and a smaller alpha. It is loaded in addition to the
+// trained adapter, from a PEFT folder whose configuration states alpha.
 import { readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { temporaryName, writeJsonDurably } from "../base/files.ts";
@@ -8,7 +8,7 @@ import { adapterName, type Training } from "./training.ts";
 
 const scaledName = "scaled";
 
-/** Loads a copy of the trained adapter's current weights at that scale; returns the copy's name in the trainer. */
+/** Loads a copy of the trained adapter's current weights at the given scale. Returns the copy's name in the trainer. */
 export async function loadScaled(run: Run, training: Training, scale: number): Promise<string> {
   const { trainer, shape } = training;
   const alpha = shape.alpha * scale;

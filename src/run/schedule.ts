@@ -1,19 +1,19 @@
-// What a step trains on and its learning rate: pure functions of the step, so that resuming needs nothing but its
-// number.
+// Computes a step's rows and learning rate. All functions are pure, and a run needs only the step's number to
+// resume.
 import type { Recipe } from "../contract/recipe.ts";
 
-/** A rule from public sweeps (27 models), not calibrated outside these two families. */
+/** Exponents of the learning-rate rule, from public sweeps (27 models). The rule is not calibrated for other families. */
 const familyExponent: Record<string, number> = { llama: 0.781, qwen2: 0.0775, qwen3: 0.0775 };
 /**
- * For Llama models as narrow as the starter model (576). Measured on it with replayed rows that weigh four times and 40
- * unseen passages: natural questions (plain, in other words, as a situation) were 36 / 31 / 11 % right, with a drift of
- * 0.049 nats, at 2e-3, and 55 / 46 / 18 %, with 0.086 nats, at 3e-3 (`prove:study`). With equal weights for all rows,
- * 2e-3 gave 49 / 45 / 20 % and 0.109. A run of thousands of steps needs a lower rate (`lr_multiplier` of a recipe): what it
- * learns grows with rate × steps, the drift that single steps leave with rate² × steps.
+ * Rate for Llama models below this width, such as the starter model (576). It was measured on the starter model with 40 unseen passages
+ * (`prove:study`). With replayed rows at four times the weight, natural questions (plain, in other words, as a situation) were 36 / 31 /
+ * 11 % right at 2e-3, with a drift of 0.049 nats, and 55 / 46 / 18 % at 3e-3, with 0.086 nats. With equal weights for all rows, 2e-3 gave
+ * 49 / 45 / 20 % and 0.109 nats. A run of thousands of steps needs a lower rate (`lr_multiplier` of a recipe), because what is learned
+ * grows with rate × steps, but the drift that single steps leave grows with rate² × steps.
  */
 const narrow = { width: 1024, rate: 3e-3 };
 
-/** Peak learning rate of LoRA for a model of this width. */
+/** Returns the peak learning rate of LoRA for a model of this family and width. */
 export function ruleLearningRate(architecture: string, hidden: number): number {
   if (architecture === "llama" && hidden < narrow.width) return narrow.rate;
   const exponent = familyExponent[architecture];
@@ -29,13 +29,13 @@ export function totalSteps(rows: number, training: Recipe["training"]): number {
   return training.max_steps === null ? all : Math.min(all, training.max_steps);
 }
 
-/** Steps of `total` over which the rate rises to its peak. */
+/** Returns the number of steps, of `total`, over which the rate rises to its peak. */
 export const warmUpSteps = (total: number, { warmup_steps, warmup_ratio }: Recipe["optimizer"]): number =>
   warmup_steps ?? Math.ceil(warmup_ratio * total);
 
 /**
- * Learning rate of step 1…total: rises to the peak over the warm-up, then falls towards 0 (linear, cosine) or stays
- * (constant).
+ * Returns the learning rate of a step from 1 to `total`. It rises to the peak over the warm-up, then falls towards 0 (linear, cosine) or
+ * stays at the peak (constant).
  */
 export function learningRateAt(step: number, total: number, peak: number, optimizer: Recipe["optimizer"]): number {
   const warmUp = Math.min(total, warmUpSteps(total, optimizer));
@@ -46,7 +46,7 @@ export function learningRateAt(step: number, total: number, peak: number, optimi
   return optimizer.lr_schedule === "linear" ? peak * left : (peak * (1 - Math.cos(Math.PI * left))) / 2;
 }
 
-/** splitmix32: small, with a separate stream for every (seed, epoch). Yields whole numbers below 2^32. */
+/** splitmix32, with a separate stream for every (seed, epoch). Returns a generator of whole numbers below 2^32. */
 function randomWords(seed: number, epoch: number): () => number {
   let state = (Math.imul(seed, 0x9e3779b1) ^ Math.imul(epoch + 1, 0x85ebca6b)) >>> 0;
   return () => {
@@ -59,7 +59,7 @@ function randomWords(seed: number, epoch: number): () => number {
   };
 }
 
-/** The order of all rows in one epoch. */
+/** Returns the order of all rows in one epoch. */
 export function permutation(seed: number, epoch: number, count: number): Uint32Array {
   const order = Uint32Array.from({ length: count }, (_, index) => index);
   const next = randomWords(seed, epoch);
@@ -72,7 +72,7 @@ export function permutation(seed: number, epoch: number, count: number): Uint32A
   return order;
 }
 
-/** Row indices of step 1…total. The last batch of an epoch may be smaller. */
+/** Returns the row indices of a step, counted from 1. The last batch of an epoch may be smaller. */
 export function batchOf(step: number, rows: number, training: Recipe["training"]): number[] {
   const perEpoch = stepsPerEpoch(rows, training.batch_size);
   const epoch = Math.floor((step - 1) / perEpoch);

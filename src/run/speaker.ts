@@ -1,5 +1,5 @@
-// Asks models what a study wants of them, through the trainer, which decodes many rows at once. Every answer is
-// remembered, so that a run killed here asks nothing twice and makes exactly the same rows.
+// Puts the study's prompts to models through the trainer, which decodes many rows at once. Every finished call is remembered, so that a run
+// killed here does not repeat it and makes exactly the same rows.
 import { formatChat } from "../engine/format/chat-format.ts";
 import type { Tokenizer } from "../engine/generator.ts";
 import type { Trainer } from "../engine/train/trainer.ts";
@@ -10,26 +10,26 @@ import { packed } from "./rows.ts";
 import { microBatches } from "./schedule.ts";
 
 export interface SpeakerParts {
-  /** Names the weights that answer; part of the key under which answers are remembered. */
+  /** Identifies the weights that answer. Part of the key under which answers are remembered. */
   name: string;
   tokenizer: Tokenizer;
   memory: Memory;
-  /** Opened when an answer is needed that is not remembered. */
+  /** Returns the trainer. Called only if an answer is not remembered. */
   trainer(): Promise<Trainer>;
-  /** null: the base. */
+  /** null for the base. */
   adapter: string | null;
 }
 
-/** Tokens of a call, prompts and answers together; between two calls the run handles stop and pause. */
+/** Maximum number of tokens of a call, prompts and answers together. Between two calls, the run handles stop and pause. */
 const callTokens = 16_384;
-/** Rows of a call, which are decoded together. */
+/** Maximum number of rows of a call, which are decoded together. */
 const callRows = 192;
 
 export function createSpeaker(
   run: Pick<Run, "turn">,
   { name, tokenizer, memory, trainer, adapter }: SpeakerParts,
 ): Speaker {
-  /** Answers in the order of the items. A call is remembered as a whole, and asked only if it is not. */
+  /** Returns the answers in the order of the items. Calls are remembered as a whole. A call that is remembered is not made again. */
   async function inCalls<T, A>(
     items: readonly T[],
     lengthOf: (item: T) => number,
@@ -103,7 +103,7 @@ export function createSpeaker(
           const logprobs = await (await trainer()).score(
             adapter,
             packed(encoded.map(({ prompt, text }) => [...prompt, ...text])),
-            // The first token of a row follows nothing and has no log-prob.
+            // The first token of a row has no log-prob, because no token precedes it.
             Int32Array.from(encoded, ({ prompt }) => Math.max(1, prompt.length)),
           );
           let from = 0;

@@ -1,10 +1,10 @@
-// A stage is a piece of a run's work that is done once. Its result is a folder of files that records what it was made
-// from. After a kill, the next process reads the folder instead of making it again.
+// A stage is a piece of a run's work that is done once. Its result is a folder of files, which also records what it was made from. If the
+// process is killed, the next process reads the folder instead of doing the work again.
 //
 //   <place>/manifest.json   written last: the stage's identity, and the size and sha256 of every other file
 //
 // The folder is made under a temporary name, synced and renamed, so a folder with its final name is complete. Sizes and
-// hashes are still checked before it is used, because a disk can lose what it acknowledged.
+// hashes are still checked before it is used, because a disk can lose data that it has acknowledged.
 import { readdir, readFile, rm, stat } from "node:fs/promises";
 import { dirname, join, relative } from "node:path";
 import {
@@ -31,21 +31,21 @@ export interface Kept {
 }
 
 interface Manifest {
-  /** What the stage was made from. A stage with another identity is of no use to this run. */
+  /** What the stage was made from. A run does not use a stage with another identity. */
   identity: string;
   files: StageFile[];
 }
 
 const manifestName = "manifest.json";
 
-/** How the result of a stage is written to files, and what a run reads from them. */
+/** How the result of a stage is written to files and read back. */
 export interface Form<Made, T> {
-  /** Durable once it resolves. The folder exists and is empty. */
+  /** Writes into the folder, which exists and is empty. Resolves once the files are durable. */
   write(folder: string, made: Made): Promise<void>;
   read(kept: Kept): Promise<T>;
 }
 
-/** Result of a stage: what an earlier process kept under the same identity, otherwise what `make` makes now. */
+/** Returns the result of a stage. If none is kept under the same identity, makes it with `make` and keeps it. */
 export async function stage<Made, T>(
   place: string,
   identity: string,
@@ -60,13 +60,13 @@ export async function stage<Made, T>(
 
 const jsonName = "said.json";
 
-/** One value in one JSON file. */
+/** Returns the form of a stage whose result is one value in one JSON file. */
 export const json = <T>(): Form<T, T> => ({
   write: (folder, made) => writeJsonDurably(join(folder, jsonName), made),
   read: async ({ folder }) => JSON.parse(await readFile(join(folder, jsonName), "utf8")) as T,
 });
 
-/** Writes a stage, replacing what was there. `write` fills a folder, durably. */
+/** Writes a stage, replacing any earlier one. `write` must write durably into the folder that it is given. */
 export async function keep(
   place: string,
   identity: string,
@@ -89,7 +89,7 @@ export async function keep(
   return { folder: place, files };
 }
 
-/** The kept stage; null where there is none, its identity differs, or one of its files is damaged. */
+/** Returns the kept stage; null if there is none, its identity differs, or one of its files is missing or damaged. */
 export async function keptAt(place: string, identity: string): Promise<Kept | null> {
   try {
     const manifest = JSON.parse(await readFile(join(place, manifestName), "utf8")) as Manifest;

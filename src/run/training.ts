@@ -1,5 +1,5 @@
-// Everything between prepared rows and a finished adapter: opening the trainer, going back to the last checkpoint, one
-// optimizer step, one check, one checkpoint. The loop in run.ts decides their order.
+// The operations between prepared rows and a finished adapter: open the trainer, go back to the last checkpoint, do one optimizer step, one
+// check or one checkpoint. The loop in run.ts decides their order.
 import { join } from "node:path";
 import { Failure } from "../base/errors.ts";
 import type { Recipe } from "../contract/recipe.ts";
@@ -15,7 +15,7 @@ import { isReplayed } from "./replay.ts";
 import { countedAs, lengthOf, type Prepared, type TrainingRow, toTrainer, trainedTokens } from "./rows.ts";
 import { batchOf, learningRateAt, microBatches, ruleLearningRate, totalSteps } from "./schedule.ts";
 
-/** Tokens of prompts and answers in one call of a check; between two calls the run handles stop and pause. */
+/** Maximum number of tokens, prompts and answers, in one call of a check. Between two calls, the run handles stop and pause. */
 export const checkTokens = 8192;
 
 /** Name of the adapter inside the trainer. */
@@ -27,11 +27,11 @@ export interface Training extends OpenedBase {
   shape: AdapterShape;
   /** Indices of the rows of each rung. */
   rungs: number[][];
-  /** Trained tokens of a row of the documents, on average. */
+  /** Mean number of trained tokens of a row of the documents. */
   rowTokens: number;
   /** Whether the trainer also holds the adapter at a reduced scale. */
   scaled: boolean;
-  /** Name in the trainer of the adapter's moving average, which is saved with it; null where there is none. */
+  /** Name in the trainer of the adapter's moving average, which is saved with the adapter; null if there is none. */
   average: string | null;
   peakRate: number;
   state: LoopState;
@@ -51,7 +51,7 @@ const stateAt = (step: number): LoopState => ({
   repair: null,
 });
 
-/** The trainer with the base open in it. */
+/** The trainer, which has opened the base. */
 export interface OpenedBase {
   trainer: Trainer;
   hello: TrainerHello;
@@ -65,20 +65,20 @@ export async function openBase(run: Run, trainer: Trainer): Promise<OpenedBase> 
   return { trainer, hello, model };
 }
 
-/** Where a stretch of training begins and where it is kept. */
+/** Where a stretch of training begins, and where its checkpoints are kept. */
 export interface Start {
   /** Folder of its checkpoints, and the identity that they must match. */
   folder: string;
   identity: RunIdentity;
   shape: AdapterShape;
-  /** GGUF adapter of that shape to start from, without moments; null starts with a new one. */
+  /** GGUF adapter of this shape to start from, without moments; null to start with a new adapter. */
   from: string | null;
   /** Step from which the count continues. */
   step: number;
 }
 
 /**
- * Restores adapter, moments and loop state from the newest sound checkpoint; without one, starts where the stretch
+ * Restores adapter, moments and loop state from the newest checkpoint that verifies. If there is none, starts where the stretch
  * begins.
  */
 export async function openTraining(
@@ -124,7 +124,7 @@ function peakOf({ optimizer }: Recipe, { architecture, embedding }: OpenedModel)
   return factor * (given ?? ruleLearningRate(architecture, embedding));
 }
 
-/** Options with which a run's trainer opens the base, within the run's budget. */
+/** Returns the options with which a run's trainer opens the base, within the run's budget. */
 export const opening = ({ request: { base, budget } }: Run) => ({
   path: base.path,
   threads: budget.threads,
@@ -145,17 +145,17 @@ async function saySmallPasses({ request: { budget }, resumed, events }: Run): Pr
   });
 }
 
-/** Trained tokens of a row, on average. */
+/** Returns the mean number of trained tokens of a row. */
 export const rowTokensOf = (rows: readonly TrainingRow[]): number =>
   rows.reduce((sum, row) => sum + trainedTokens(row), 0) / Math.max(1, rows.length);
 
-/** Indices of rows by rung. Rungs beyond the last one that has a row of the documents are left out. */
+/** Returns the indices of the rows by rung. Rungs after the last one with a row of the documents are left out. */
 function rungsOf(rows: readonly TrainingRow[]): number[][] {
   const last = Math.max(0, ...rows.filter((row) => !isReplayed(row)).map((row) => row.rung));
   return Array.from({ length: last + 1 }, (_, rung) => [...rows.keys()].filter((at) => rows[at]!.rung === rung));
 }
 
-/** Loads the newest checkpoint that verifies, and writes to the log where the run resumes. */
+/** Loads the newest checkpoint that verifies, otherwise `from`. If the run was resumed, writes to the event log from which step. */
 async function goBack(
   run: Run,
   trainer: Trainer,
@@ -187,13 +187,13 @@ async function goBack(
   return found?.state ?? stateAt(step);
 }
 
-/** Last step of the current rung. */
+/** Returns the last step of the current rung. */
 export const rungEnd = (run: Run, training: Training): number => endOf(run, training, 1);
 
-/** Last step of all rungs, if each is trained to its end. */
+/** Returns the last step of the last rung, if every rung is trained to its end. */
 const lastEnd = (run: Run, training: Training): number => endOf(run, training, training.rungs.length);
 
-/** Last step of the next `count` rungs, beginning with the current one. */
+/** Returns the last step of `count` rungs, beginning with the current one. */
 function endOf(run: Run, { rungs, state }: Training, count: number): number {
   const { training } = run.request.recipe;
   const end = rungs
@@ -202,24 +202,24 @@ function endOf(run: Run, { rungs, state }: Training, count: number): number {
   return training.max_steps === null ? end : Math.min(end, training.max_steps);
 }
 
-/** Trains one batch and advances the state. Everything it does follows from the state, the rows and the recipe. */
+/** Trains one batch and advances the state. The result depends only on the weights, the state, the rows and the recipe. */
 export async function trainStep(run: Run, training: Training): Promise<void> {
   const { prepared, state, rungs } = training;
   const { optimizer, training: plan } = run.request.recipe;
   const rows = rungs[state.rung.index]!;
   const end = lastEnd(run, training);
   const batch = batchOf(state.step + 1 - state.rung.from, rows.length, plan).map((at) => prepared.rows[rows[at]!]!);
-  // One learning-rate curve over all rungs: a decay to zero in each would teach little in the first and begin the next
-  // with too high a rate.
+  // There is one learning-rate curve over all rungs. A decay to zero in each rung would teach little in the first, and begin the next with
+  // too high a rate.
   const rate = learningRateAt(state.step + 1, end, training.peakRate, optimizer);
   await step(run, training, batch, { rate, end, began: run.parts.clock.monotonicMs() });
 }
 
 /**
- * One optimizer step over rows. Rows of the documents learn their own tokens. Replayed rows learn what the base would
- * say at each position, weighted by `replay_weight`, where the recipe has soft targets. Otherwise every trained token
- * counts alike, or with `sequence_mean` every row of the documents: a mean over tokens leaves little to short answers,
- * and those are what natural questions ask for (test/e2e/RESULTS.md).
+ * Does one optimizer step over rows. Rows of the documents are trained on their own tokens. If there are soft targets (`topK`, by default
+ * the recipe's), replayed rows are trained on the base's distribution at each position, weighted by `replay_weight`. All other trained
+ * tokens have the same weight. With `sequence_mean`, it is instead the rows of the documents that have the same weight, because a mean
+ * over tokens gives little weight to short answers, which natural questions ask for (test/e2e/RESULTS.md).
  */
 export async function step(
   run: Run,
@@ -238,7 +238,7 @@ export async function step(
   const counted = (row: TrainingRow): TrainingRow =>
     reduction.token_reduction === "sequence_mean" && !isReplayed(row) ? countedAs(row, training.rowTokens) : row;
   const isDistilled = (row: TrainingRow): boolean => soft > 0 && isReplayed(row);
-  // Rows with and without soft targets share a call: separate calls would each read every weight of the base.
+  // Rows with and without soft targets share a call, because separate calls would each read all the base's weights.
   const calls: WeightedRows[] = [];
   for (const at of microBatches([...rows.keys()], (index) => rows[index]!.tokens.length, hello.limits.maxBatchTokens)) {
     const some = at.map((index) => rows[index]!);
@@ -251,8 +251,7 @@ export async function step(
         : withSoftTargets(call, await softTargetsOf(trainer, distilled, soft), { first, factor: replayWeight }),
     );
   }
-  // Sent back to back, so that the worker goes on to the optimizer step while the answers of the passes are still on
-  // their way.
+  // All calls are sent without waiting for answers, so that the worker goes straight on to the optimizer step after the passes.
   const passes = calls.map((call) => trainer.forwardBackward(adapterName, call));
   const stepped = optimStep(run, training, rate);
   const [gradNorm, ...losses] = await Promise.all([
@@ -292,7 +291,7 @@ export async function step(
   );
 }
 
-/** One step of the recipe's optimizer with the gradients that the passes accumulated. */
+/** Does one step of the recipe's optimizer with the gradients that the passes have accumulated. */
 export function optimStep(run: Run, { trainer }: Training, learningRate: number): ReturnType<Trainer["optimStep"]> {
   const { optimizer } = run.request.recipe;
   return trainer.optimStep(adapterName, {
@@ -306,7 +305,7 @@ export function optimStep(run: Run, { trainer }: Training, learningRate: number)
 }
 
 /**
- * What the base says at every position of some rows: the rows' soft targets if all have them, otherwise asked now.
+ * Returns the base's likeliest tokens at the trained positions of the rows. Asks the base now, unless all rows already have soft targets.
  */
 function softTargetsOf(
   trainer: Trainer,
@@ -319,12 +318,15 @@ function softTargetsOf(
 }
 
 /**
- * Rungs in a row that may bring no gain: one more or less of forty questions is chance, and many facts show no effect
- * at first.
+ * Maximum number of consecutive rungs without a gain. It is not 0, because one question more or less of forty is chance, and many facts
+ * show no effect at first.
  */
 const mostIdle = 1;
 
-/** At the end of a rung: goes on to the next one while the dev score rises, otherwise ends training. */
+/**
+ * Goes on to the next rung, or ends training after the last one or at `max_steps`. Also ends training after more than `mostIdle`
+ * consecutive rungs without a gain in the dev score, and at a score of 100.
+ */
 export async function climb(run: Run, training: Training, why: "steps" | "patience"): Promise<void> {
   const { state, rungs } = training;
   const { max_steps } = run.request.recipe.training;
@@ -334,7 +336,7 @@ export async function climb(run: Run, training: Training, why: "steps" | "patien
   const best = state.best?.score ?? null;
   const idle = best !== null && best <= before ? idleBefore + 1 : 0;
   if (isLast) state.ended = why;
-  // Without dev questions no rung counts as idle.
+  // Without dev questions, no rung counts as idle.
   else if (idle > mostIdle || best === 100) state.ended = "plateau";
   else {
     state.rung = { index: index + 1, from: state.step, before: best ?? before, idle };
@@ -351,7 +353,7 @@ export async function climb(run: Run, training: Training, why: "steps" | "patien
   });
 }
 
-/** The check before the first step, from answers that the base has already given. It is shown, but never chosen. */
+/** Records the check before the first step, from answers that the base has already given. It never counts as the best check. */
 export async function checkBase(run: Run, { state }: Training, answers: readonly DevAnswer[]): Promise<void> {
   const score = scoreOf(answers, run.parts, 0);
   const { step, ...metrics } = score;
@@ -361,8 +363,8 @@ export async function checkBase(run: Run, { state }: Training, answers: readonly
 }
 
 /**
- * Answers the dev questions with the current adapter. Returns whether it scored at least as well as every earlier
- * check, and whether checks have brought no gain for as long as the recipe's patience.
+ * Checks the current adapter on the dev questions. `isBest` says whether it scored at least as well as in every earlier check, not counting
+ * the base's. `isStale` says whether, with early stopping, as many checks as the recipe's patience have brought no gain.
  */
 export async function checkStep(run: Run, training: Training): Promise<{ isBest: boolean; isStale: boolean }> {
   const { state } = training;
@@ -387,17 +389,17 @@ export async function checkStep(run: Run, training: Training): Promise<{ isBest:
   await run.events.append({ kind: "check", phase: "checking", step, metrics });
   await run.enter("training");
   state.checks.push(score);
-  // The score need not exceed the base's: the evaluation judges an alignment that ends below the base.
+  // The score need not exceed the base's. If the alignment ends below the base, the evaluation shows it.
   const gained = state.best === null || score.score > state.best.score;
   state.checksWithoutGain = gained ? 0 : state.checksWithoutGain + 1;
-  // Of two equal scores the later one is preferred: it has trained longer, at a lower rate.
+  // Of two equal scores, the later one is preferred, because its adapter has trained longer and at a lower rate.
   const isBest = state.best === null || score.score >= state.best.score;
   if (isBest) state.best = score;
   const { enabled, patience } = run.request.recipe.training.early_stopping;
   return { isBest, isStale: enabled && state.checksWithoutGain >= patience };
 }
 
-/** Writes a checkpoint of the adapter, its moments and the loop's state, and removes those no longer needed. */
+/** Writes a checkpoint of the adapter, its moments and the loop's state, and removes checkpoints that are no longer needed. */
 export async function saveStep(run: Run, training: Training): Promise<void> {
   const { checkpoints, trainer, state, average } = training;
   await checkpoints.write(state, {
@@ -405,7 +407,7 @@ export async function saveStep(run: Run, training: Training): Promise<void> {
     ...(average !== null && { average: (folder: string) => trainer.save(average, folder) }),
   });
   await run.events.append({ kind: "checkpoint", phase: run.phase, step: state.step });
-  // The checkpoint that a repair began from is kept, because a resumed run examines it again.
+  // The checkpoint that a repair started from is kept, because a resumed run examines it again.
   const kept = state.best?.step ?? state.repair?.start ?? null;
   await checkpoints.prune(run.request.recipe.checkpointing.keep_last_n, kept);
 }

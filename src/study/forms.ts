@@ -238,9 +238,9 @@ function columnNamed(target: Target): string {
 }
 
 /**
- * Makes a question of keywords. For a part of a sentence, a quotation or a proposed span, the question is what is said about the
- * keywords. For any other kind, it uses an interrogative of that kind. Without interrogatives, the same rows taught a model to answer
- * 31 % of natural questions instead of 34 % (`prove:study`).
+ * Makes a question of keywords. For a part of a sentence, a quotation or a proposed span, it asks what is said about the keywords. For
+ * any other kind, it uses an interrogative of that kind. Without interrogatives, the same rows taught a model to answer 31 % of natural
+ * questions instead of 34 % (`prove:study`).
  */
 function query({ span }: Pick<Target, "span">, words: string, language: Language, random: () => number): string {
   const kind = span?.kind ?? "part";

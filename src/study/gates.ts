@@ -149,7 +149,10 @@ function namesAreKnown({ target: { passage }, question }: Written): boolean {
   });
 }
 
-/** Whether both have the same words, or one contains the other and is not much longer: by half as many words, or up to two words. */
+/**
+ * Whether both have the same words, or one contains the other and has at most half as many words again. A longer answer of two words
+ * always passes.
+ */
 export function sameAnswer(said: string, gold: string): boolean {
   const [a, b] = [normalised(said), normalised(gold)];
   if (a === "" || b === "") return false;

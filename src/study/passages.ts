@@ -340,8 +340,8 @@ function laidOut(window: readonly Loose[]): { text: string; units: Unit[] } {
 // ---- Statements that stand alone
 
 /**
- * Matches pieces of up to 600 characters that end at a whole word where possible. An encoder reads only some hundred words. A shorter
- * text is a single piece.
+ * Matches pieces of up to 600 characters that end at a whole word where possible, because an encoder reads only a few hundred words.
+ * A shorter text is a single piece.
  */
 const pieces = /\S[\s\S]{0,599}(?=\s|$)|\S{600}/g;
 

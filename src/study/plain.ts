@@ -12,7 +12,7 @@ import { studyTargets, type Target } from "./targets.ts";
  * overlap a question.
  */
 const phrasings = 12;
-/** No preset trains with this seed, because the seeds of presets begin at 1. */
+/** The presets train with other seeds. */
 const seed = 0;
 
 /** Returns the plain rows of all spans, because without a model it is unknown which spans are surprising. */

@@ -13,7 +13,7 @@ export interface StudyRow {
   source: (Place & { document_id: string }) | null;
   /** How the row was made: writer, keywords, fragment, in_place, gap, cell, reverse, pair, asked, recall, replay, prose. */
   kind: string;
-  /** Id of the target or passage that the row asks for. */
+  /** The same value for all rows of one target. */
   target: string;
   /** The stage that trains the row, from 0. */
   stage: number;

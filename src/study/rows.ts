@@ -1,5 +1,6 @@
 // Makes training rows from targets and their written questions, stage by stage. Written questions come first, and plain forms fill
-// the rest. Plain forms are drawn anew for every stage, so that no stage repeats the plain wording of another.
+// the rest. Plain forms are drawn anew for every stage, so that no stage repeats the wording of another, except for questions that
+// the document itself asks.
 
 import { seeded } from "../base/statistics/random.ts";
 import { hashOf, normalised } from "../base/text.ts";

@@ -151,8 +151,10 @@ export const namesOf = (cells: readonly string[], asked: number): string[] =>
 /** Maximum words of an answer that the document itself gives to a question. */
 const longestAnswer = 45;
 
-/** Returns the targets for questions that the document itself asks, in its text or headings. The text below, up to the next
- * question or table row, is the answer. */
+/**
+ * Returns the targets for questions that the document itself asks. A question in the text is answered by the text up to the next
+ * question or table row, and a question in the nearest heading by the text below the heading.
+ */
 function askedTargets(passage: Passage): Target[] {
   const { units } = passage;
   const targets = units.flatMap((unit, at): Target[] => {

@@ -31,6 +31,7 @@ import {
   makeKey,
   openBundle,
   readSigner,
+  readSoftwareBill,
 } from "../../src/domain/bundles/index.ts";
 import { headerOf, type Manifest, manifestBytes, signatureBytes } from "../../src/domain/bundles/manifest.ts";
 import { machineOf } from "../../src/domain/bundles/program.ts";
@@ -52,6 +53,18 @@ before(async () => {
   key = await makeKey(at("key.pem"));
   writeAdapter(at("adapter with spaces.gguf"));
   writeFileSync(at("LICENSE"), "Apache-2.0\n");
+});
+
+test("a bill of materials that is none is refused", async () => {
+  for (const [name, content] of [
+    ["broken.json", "{"],
+    ["null.json", "null"],
+    ["other.json", '{"bomFormat":"SPDX","components":[]}'],
+  ] as const) {
+    writeFileSync(at(name), content);
+    await assert.rejects(readSoftwareBill(at(name)), { code: "bundle_invalid" }, name);
+  }
+  await assert.rejects(readSoftwareBill(at("none.json")), { code: "file_missing" });
 });
 
 async function make(name: string, change: { signWith?: string; models?: string[]; program?: string } = {}) {

@@ -49,6 +49,13 @@ describe("HTML", () => {
     assert.match(read.text, /^3\. moor\n {2}- ask/m);
   });
 
+  test("a cell that spans rows at the right edge of a table spans no more of them", async () => {
+    const rows = ["<td>1</td><td rowspan=2>x</td>", "<td>2</td>", "<td>3</td><td>y</td>", "<td>4</td><td>z</td>"];
+    const read = await it.read("a.html", `<table>${rows.map((row) => `<tr>${row}</tr>`).join("")}</table>`);
+    const texts = blocksOf(read).map(([, text]) => text);
+    assert.deepEqual(texts.slice(-3), ["| 2 |  |", "| 3 | y |", "| 4 | z |"]);
+  });
+
   test("keeps where each word stands in the file", async () => {
     const read = await it.read("a.html", page);
     for (const words of ["Harbour", "docks", "six", "o’clock", "closes late", "Ada", "moor --now"]) {
@@ -108,6 +115,17 @@ describe("Word", () => {
     ]);
     assert.match(read.text, /^1\. moor\n {2}- ask\n2\. pay$/m);
     assert.equal(read.report.pages, null);
+  });
+
+  test("rows and cells in content controls, and text boxes in cells", async () => {
+    const control = (content: string) => `<w:sdt><w:sdtContent>${content}</w:sdtContent></w:sdt>`;
+    const box = `<w:p><w:r><w:t>Ada</w:t></w:r><w:r><w:drawing><w:txbxContent>${p("from Lund")}</w:txbxContent></w:drawing></w:r></w:p>`;
+    const rows = `<w:tr><w:tc>${p("Ship")}</w:tc></w:tr>${control(`<w:tr>${control(`<w:tc>${box}</w:tc>`)}</w:tr>`)}`;
+    const read = await it.read("a.docx", docx(`<w:tbl>${rows}</w:tbl>`));
+    assert.deepEqual(
+      blocksOf(read).map(([, text]) => text),
+      ["| Ship |", "| Ada from Lund |", "Since May."],
+    );
   });
 
   test("pages are those that Word marked", async () => {

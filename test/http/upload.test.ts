@@ -10,8 +10,10 @@ import { type Floor, testFloor, testKey } from "../helpers/floor.ts";
 import { eventually } from "../helpers/house.ts";
 import { raw } from "../helpers/raw.ts";
 
-const promise = (path: string, many: boolean) =>
-  endpoint({ method: "POST", path, tag: "t", summary: "", upload: { many }, reply: { type: "object" }, errors: [] });
+const promise = (path: string, many: boolean, model = false) => {
+  const upload = model ? ({ many, model } as const) : { many };
+  return endpoint({ method: "POST", path, tag: "t", summary: "", upload, reply: { type: "object" }, errors: [] });
+};
 
 let floor: Floor;
 let handled = 0;
@@ -21,11 +23,9 @@ before(async () => {
     return { files: files.map((file) => ({ ...file, content: readFileSync(file.path, "latin1").slice(0, 100) })) };
   };
   floor = await testFloor(
-    { many: promise("/api/many", true), one: promise("/api/one", false) },
-    { many: handler, one: handler },
-    {
-      fileBytes: 100_000,
-    },
+    { many: promise("/api/many", true), one: promise("/api/one", false), model: promise("/api/model", false, true) },
+    { many: handler, one: handler, model: handler },
+    { fileBytes: 100_000 },
   );
 });
 after(() => floor.close());
@@ -122,6 +122,21 @@ describe("refused, and nothing is left", () => {
       assert.equal(handled, before);
       await eventually(() => left().length === 0);
     });
+});
+
+test("what exceeds a limit is refused by the name of the setting that would raise it", async () => {
+  const large = form(["file", "x".repeat((1 << 20) + 1), "a"]);
+  const several = form(...["1", "2", "3", "4"].map((name) => ["file", "a", name] as [string, string, string]));
+  for (const [path, body, detail] of [
+    ["/api/many", large, /100000 bytes, the limit that PLUMBLINE_UPLOAD_BYTES sets/],
+    ["/api/model", large, /1048576 bytes, the limit that PLUMBLINE_MODEL_BYTES sets/],
+    ["/api/many", several, /more than 3 files, the limit that PLUMBLINE_UPLOAD_FILES sets/],
+    ["/api/one", several, /^Send one file at a time$/],
+  ] as const) {
+    const answer = await send(path, body);
+    assert.equal(answer.status, 413);
+    assert.match(answer.body.detail, detail);
+  }
 });
 
 test("a disk below its mark is 507 before anything is read", async () => {

@@ -87,10 +87,14 @@ test("suites that fell are named, in the first sentence where chance does not ex
   assert.deepEqual(said({ dev: dev(20, 0), guards: guardsOf([suite("retention", 12, 1)]) }).fell, []);
 });
 
-test("limits of divergence that are exceeded are named like suites", () => {
+test("limits of divergence that are exceeded are named like suites, with their units", () => {
   const over = guardsOf([], { kl: 0.6, perplexity_rise: 12 });
-  const { headline, fell } = said({ dev: dev(0, 0), guards: over, limits });
-  assert.equal(headline, "No gain: do not deploy; the model got worse at what the base could do: kl, perplexity_rise");
+  const { headline, why, fell } = said({ dev: dev(0, 0), guards: over, limits });
+  assert.match(headline, /^No gain: .*: divergence from the base, perplexity on other prose$/);
+  assert.deepEqual(why.slice(1), [
+    `The divergence from the base is 0.600 nats per token; the recipe allows ${limits.max_kl}.`,
+    `The perplexity on other prose rose by 12.0 %; the recipe allows ${limits.max_perplexity_rise} %.`,
+  ]);
   assert.deepEqual(
     fell.map(({ name }) => name),
     ["kl", "perplexity_rise"],

@@ -61,7 +61,8 @@ export async function showAlignment(view, id) {
 	const charts = chartsOf(log, signal);
 	const notesCard = h("div", section(t("alignment.notes"), notes));
 	const learned = h("div");
-	fill(place, top, state, result, learned, charts.element, notesCard, await settingsOf(status));
+	const settings = h("div");
+	fill(place, top, state, result, learned, charts.element, notesCard, settings);
 
 	let drawn = "";
 	const draw = () => {
@@ -76,6 +77,7 @@ export async function showAlignment(view, id) {
 	};
 	const conclude = async () => {
 		fill(result, resultOf(status));
+		fill(settings, await settingsOf(status));
 		if (!["queued", "preparing"].includes(status.last_phase ?? status.phase)) fill(learned, await learnedOf(view, id));
 	};
 	draw();
@@ -214,10 +216,13 @@ function whyOf({ why, dev, fell }) {
 		dev === null ? said("dev.none", first) : said("dev", first, { ...dev, base: points(dev.base), aligned: points(dev.aligned) });
 	const lost = others.map((text, at) => {
 		const { name = "", base, aligned, beyond_chance } = fell[at] ?? {};
-		return said(beyond_chance ? "fell.one" : "fell.chance", text, { name, base: points(base), aligned: points(aligned) });
+		return said(beyond_chance ? "fell.one" : "fell.chance", text, { name, base: figureOf(name, base), aligned: figureOf(name, aligned) });
 	});
 	return [asked, ...lost];
 }
+
+/** A divergence in nats per token is far below 1. @param {string} name @param {number | undefined} value */
+const figureOf = (name, value) => (name === "kl" ? number(value, 3) : points(value));
 
 /** @param {Verdict["fell"]} fell */
 const fellOf = (fell) =>
@@ -225,8 +230,8 @@ const fellOf = (fell) =>
 		t("alignment.fell"),
 		[
 			[t("field.suite"), (one) => one.name],
-			[t("field.base"), (one) => points(one.base), "numeric"],
-			[t("field.aligned"), (one) => points(one.aligned), "numeric"],
+			[t("field.base"), (one) => figureOf(one.name, one.base), "numeric"],
+			[t("field.aligned"), (one) => figureOf(one.name, one.aligned), "numeric"],
 			[t("field.beyond"), (one) => yesNo(one.beyond_chance)],
 		],
 		fell,

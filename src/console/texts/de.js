@@ -497,7 +497,7 @@ export const de = {
 		unevaluated: "Es wurde noch nicht evaluiert.",
 		promotion: "Freigabe",
 		"promotion.lead":
-			"Anwendungen fragen einen Kanal mit seinem Namen und bekommen das dort freigegebene Modell. Ein Modell, das messbar schlechter ist als das vorige, wird abgelehnt.",
+			"Anwendungen fragen einen Kanal mit seinem Namen und bekommen das dort freigegebene Modell. Ein messbar schlechteres Modell wird abgelehnt.",
 		reason: "Grund",
 		"reason.hint":
 			"In der Regel leer. Mit einem Grund wird das Modell auch dann freigegeben, wenn es abgelehnt würde; der Grund wird festgehalten.",
@@ -554,7 +554,7 @@ export const de = {
 	evaluations: {
 		lead: "Die bewerteten Antworten eines Modells auf einen Benchmark, und seine Punktzahl mit 95-%-Intervall.",
 		none: "Es gibt noch keine Evaluation",
-		"none.hint": "Eine beginnt von selbst, wenn ein Alignment mit Benchmark endet. Sie können auch hier eine starten, für jedes Modell.",
+		"none.hint": "Eine beginnt von selbst, wenn ein Alignment mit Benchmark endet. Hier können Sie eine für jedes Modell starten.",
 		new: "Neue Evaluation",
 		compare: "Zwei Modelle vergleichen",
 		all: "Alle Evaluationen",
@@ -922,7 +922,7 @@ export const de = {
 		"failure.validation": "Eine Angabe ist ungültig",
 		"failure.promotion_refused": "Das Modell schneidet schlechter ab als das bisherige",
 		"failure.document_invalid": "Das Dokument ist nicht lesbar",
-		"hint.document_invalid": "Öffnen Sie es im Programm, das es erzeugt hat, reparieren Sie es und exportieren Sie es erneut.",
+		"hint.document_invalid": "Öffnen Sie es in seinem Programm, reparieren Sie es und exportieren Sie es erneut.",
 		"failure.document_encrypted": "Das Dokument ist verschlüsselt",
 		"hint.document_encrypted": "Entfernen Sie das Passwort und laden Sie es erneut hoch.",
 		"failure.document_no_text": "Keine Seite des Dokuments hat Text",

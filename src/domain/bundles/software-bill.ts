@@ -48,10 +48,16 @@ export async function readSoftwareBill(path: string): Promise<SoftwareBill> {
     if (isErrno(error, "ENOENT")) throw new Failure("file_missing", `The bill of materials ${path} does not exist`);
     throw error;
   });
-  const bill = JSON.parse(text) as SoftwareBill;
-  if (bill.bomFormat !== "CycloneDX" || !Array.isArray(bill.components))
-    throw new Failure("bundle_invalid", `${path} is not a CycloneDX bill of materials`);
-  return bill;
+  const wrong = (cause?: unknown): Failure =>
+    new Failure("bundle_invalid", `${path} is not a CycloneDX bill of materials`, { cause });
+  let bill: Partial<SoftwareBill> | null;
+  try {
+    bill = JSON.parse(text);
+  } catch (error) {
+    throw wrong(error);
+  }
+  if (bill?.bomFormat !== "CycloneDX" || !Array.isArray(bill.components)) throw wrong();
+  return bill as SoftwareBill;
 }
 
 export const withModels = (bill: SoftwareBill, models: Component[]): SoftwareBill => ({

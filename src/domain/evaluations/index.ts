@@ -294,7 +294,7 @@ function toResults(sql: EvaluationsSql, row: EvaluationRow): Results {
   if (kept === null || row.state !== "succeeded")
     throw new Failure("conflict", `The evaluation is ${statusOf[row.state]}: results are available once it is READY`);
   const items = sql.items.all(row.id);
-  // The summary is computed again if the base has an evaluation, which may be newer, or if an older version stored fewer fields.
+  // The base may have been evaluated after the summary was stored, and an older version stored fewer fields.
   const paired = pairWithBase(sql, row) ?? kept.paired;
   const summary = "types" in kept && paired === null ? kept : summarise(items, paired, kept.judge ?? null);
   const { clusters } = clustersOf(items);

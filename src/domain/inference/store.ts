@@ -27,7 +27,7 @@ export const prepareUsage = (store: Store) => ({
   ),
   /** For a request whose number of prompt tokens is known only after they have been read. */
   read: store.prepare<[number, string]>("UPDATE usage SET prompt_tokens = ? WHERE request_id = ? AND outcome = 'open'"),
-  /** Run at start, to mark requests that were still open when the appliance ended as interrupted. */
+  /** Marks as interrupted the requests that were still open when the appliance last ended. Run at start. */
   interrupt: store.prepare<[]>("UPDATE usage SET outcome = 'interrupted' WHERE outcome = 'open'"),
   totals: store.prepare<[string], UsageTotals>(
     `SELECT count(*) AS requests, coalesce(sum(prompt_tokens), 0) AS prompt_tokens,

@@ -118,7 +118,7 @@ async function reasonNotToAlign(
 
 const titleOf = (path: string): string => basename(path, extname(path)) || "model";
 
-/** Resolves links and checks that the path is a GGUF file or a model folder. `shown` is the name for messages. */
+/** Resolves links and checks that the path is a GGUF file or a model folder. `shown` names a file that is not GGUF. */
 async function checked(path: string, shown = path): Promise<{ path: string; isFolder: boolean }> {
   if (!isAbsolute(path)) throw new Failure("bad_request", "The path of a model file must be absolute");
   try {

@@ -6,7 +6,7 @@ import { remembered } from "../../base/remembered.ts";
 import { givingWay } from "../../base/time.ts";
 import type { Tokenizer } from "../generator.ts";
 
-/** Minimum number of characters per part, which take a few milliseconds. */
+/** Minimum number of characters in every part but the last. To encode that many takes a few milliseconds. */
 const partLength = 8_192;
 
 /** Matches a space, line break or punctuation mark between a letter or digit and a letter. A text may be cut before the match. */

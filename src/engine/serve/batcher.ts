@@ -235,7 +235,7 @@ export class Batcher {
     }
   }
 
-  /** Makes a job fail whose slot could not be prepared. The other jobs go on. */
+  /** Ends a job with a failure because its slot could not be prepared. The other jobs go on. */
   private refuse(job: Job, cause: unknown): void {
     this.options.log("error", "admission_failed", { error: cause });
     const failure = new Failure("inference_failed", undefined, { cause });

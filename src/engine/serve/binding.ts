@@ -143,7 +143,7 @@ export const keptLogits = 64;
 
 export interface Native {
   readonly gpu: "cuda" | "vulkan" | "metal" | false;
-  /** Bytes of the GPU's memory; what any process uses is not free. Null without a GPU. */
+  /** Bytes of the GPU's memory; memory that any process uses is not free. Null without a GPU. */
   gpuMemory(): { total: number; free: number } | null;
   /** Throws model_invalid or model_load_failed. */
   openModel(path: string, options?: OpenOptions): Promise<NativeModel>;
@@ -184,7 +184,7 @@ export interface NativeModel {
  * sequence of a context only.
  */
 export interface NativeEmbeddingContext {
-  /** Reads tokens from `position` on; position 0 forgets earlier tokens. Returns the pooled state of just these tokens. */
+  /** Reads tokens from `position` on; reading from 0 discards earlier tokens. Returns the pooled state of just these tokens. */
   read(tokens: readonly number[], position: number): Promise<Float64Array>;
   setAdapter(adapter: NativeAdapter | null): void;
   setThreads(threads: number): void;

@@ -36,7 +36,7 @@ export interface PoolParts<B> {
   keepIdleMs?: number;
 }
 
-/** The pool as the engine uses it, with more than leases. */
+/** The pool as the engine uses it: leases, and access to the loaded bases and adapters. */
 export interface LoadedModels<A, B extends PooledBase<A>> extends ModelPool {
   /** A loaded model. Throws not_loaded. */
   loaded(model: ModelRef): { base: B; adapter: A | null };

@@ -1,5 +1,6 @@
 // Examines an untrusted model file in a child process. A malformed file can abort the library, a hostile template can loop for
-// ever, and neither may bring down the server. The file is loaded for the first time in the child process too.
+// ever, and neither may bring down the server. If `trial` is set, the child
+// is also the first process to load the weights.
 import { stat } from "node:fs/promises";
 import { join } from "node:path";
 import { Failure } from "../../base/errors.ts";
@@ -58,7 +59,7 @@ export async function probeModel(path: string, options: ProbeOptions = {}): Prom
   const args = [JSON.stringify(order), String(2 * timeoutMs)];
   const child = startNode(script, args, {
     nodeFlags: ["--max-old-space-size=256"],
-    // The GPU's memory is for serving. When it is full, even opening the GPU can end a process.
+    // The GPU's memory is for serving. When it is full, even initialising the GPU can crash a process.
     env: { CUDA_VISIBLE_DEVICES: "" },
   });
   const finished = await finish(child, { timeoutMs, maxBytes: 1 << 20, memoryBytes });

@@ -115,7 +115,7 @@ function endTrial(kind: Kind, threads: number, tokens: number): void {
   const isHopeless = (isLong || kind.steps >= hopelessSteps) && kind.costs.get(threads)!.mean > slower * cost;
   if (!isHopeless && !isLong && kind.steps < trialSteps) return;
   kind.tried.add(threads);
-  // If fewer threads than the best are hopeless, still fewer are hopeless too. Counts above stay to be tried, because the best count,
+  // If fewer threads than the best are hopeless, still fewer are hopeless too. Higher counts stay queued, because the best count,
   // with which they were compared, may have changed.
   kind.trials = kind.trials.filter((count) => (isHopeless && threads < best ? count > threads : count !== threads));
   kind.triedMs += kind.ms;

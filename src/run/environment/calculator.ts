@@ -1,19 +1,19 @@
-// Arithmetic as a tool: numbers, + - * / ^ and brackets, and no other syntax.
+// A calculator as a tool. It accepts numbers, + - * / ^ and brackets. × ÷ − are read as * / -.
 //
 //   sum     product (+|- product)*
 //   product power (*|/ power)*
 //   power   (+|-)* atom [^ power]         -2^2 is -4, 2^-1 is 0.5, 2^3^2 is 512
 //   atom    number | ( sum )
 
-/** An invalid expression; the message goes to the author of the expression. */
+/** Thrown for an expression that is invalid or has no finite value. The message is written for the author of the expression. */
 export class NotArithmetic extends Error {}
 
 const longest = 200;
 const token = /\s*(\d+(?:\.\d+)?(?:[eE][-+]?\d+)?|\.\d+|[-+*/^()])/y;
-/** Significant digits of a result; the last ones of a double are noise. */
+/** Significant digits of a result. The last digits of a double are noise. */
 const digits = 12;
 
-/** Value of an expression. Throws NotArithmetic. */
+/** Returns the value of an expression. Throws NotArithmetic. */
 export function calculated(expression: string): string {
   if (expression.length > longest) throw new NotArithmetic(`an expression may have at most ${longest} characters`);
   const tokens = tokensOf(expression.replaceAll("×", "*").replaceAll("÷", "/").replaceAll("−", "-"));

@@ -1,12 +1,11 @@
-// Between two turns: finds the call that the policy wrote, and makes the tokens that continue its turn with the tool's
-// answer.
+// Finds the tool call in a turn of the policy, and makes the tokens that follow it: the tool's answer and the start of the next turn.
 import { invalid } from "../../base/errors.ts";
 import { type ChatMessage, callFormatOf, formatChat } from "../../engine/format/chat-format.ts";
 import { type CallFormat, jsonLength, type Tool } from "../../engine/format/tool-format.ts";
 import type { Tokenizer } from "../../engine/generator.ts";
 import type { Call } from "./tools.ts";
 
-/** The first call in the policy's text; undefined when there is none, null when the call cannot be read. */
+/** Returns the first call in the policy's text; undefined if there is none, null if the call cannot be read. */
 export function callIn(text: string, { before, nameKey, argumentsKey }: CallFormat): Call | undefined {
   const mark = before.trim();
   const at = text.indexOf(mark);
@@ -34,8 +33,8 @@ function objectIn(text: string): Record<string, unknown> | null {
 }
 
 /**
- * The call in the tokens of a turn. Models mark calls with tokens that have no text otherwise, so their names are read
- * here.
+ * Returns the call in the tokens of a turn. Models mark calls with special tokens, which decode to no text, so this function reads the
+ * names of such tokens.
  */
 export function calledBy(tokenizer: Tokenizer, tokens: Int32Array): Call | undefined {
   const bytes = [...tokens].map((token) => {
@@ -46,13 +45,13 @@ export function calledBy(tokenizer: Tokenizer, tokens: Int32Array): Call | undef
 }
 
 /**
- * The tokens between a turn that made a call and the next one: the template's text around the tool's answer. They are
- * taken from a formatted conversation with one call, because the policy's own tokens stay as they were sampled. Throws
- * a validation failure where the template cannot continue.
+ * Returns the tokens between a turn that made a call and the next turn: the tool's answer and the template's text around it. They are cut
+ * from a formatted conversation with one call, because the policy's own tokens must stay as they were sampled. Throws a validation failure
+ * if the template changes earlier parts of a turn once a tool has answered.
  */
 export function continuation(tokenizer: Tokenizer, used: readonly Tool[], answer: string): number[] {
   const { name } = used[0]!;
-  // Nine letters and digits, which some templates require.
+  // Some templates require an id of nine letters and digits.
   const call = { id: "call00001", name, arguments: "{}" };
   const asked: ChatMessage[] = [{ role: "user", content: "?" }];
   const called: ChatMessage[] = [...asked, { role: "assistant", content: "", toolCalls: [call] }];
@@ -67,10 +66,10 @@ export function continuation(tokenizer: Tokenizer, used: readonly Tool[], answer
       ["config", "environment", "type"],
       "the base's chat template changes earlier parts of a turn once a tool has answered",
     );
-  // The policy has written the end of its turn itself, where the template has one.
+  // If the template ends a turn with a token, the policy has written that token itself.
   const end = before.slice(0, same).findLastIndex((token) => tokenizer.eog.has(token));
   if (end >= prompt.length) return whole.slice(end + 1);
-  // Without one, the text that the template writes after a turn still has to be added.
+  // Otherwise the text that the template writes after a turn still has to be added.
   const said: ChatMessage[] = [...asked, { role: "assistant", content: "x" }];
   const plain = formatChat(tokenizer, said, { tools: used, addGenerationPrompt: false });
   const after = plain.slice(prompt.length + tokenizer.encode("x", false).length);

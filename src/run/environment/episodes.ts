@@ -1,6 +1,6 @@
-// Episodes: what the policy says to prompts, in one turn, or in several between which tools answer. All unfinished
-// episodes are drawn together, turn by turn. The policy's tokens stay as they were sampled, with their log-probs;
-// tokens from tools do not count as its own.
+// Draws episodes. In an episode, the policy answers a prompt in one turn, or in several turns with tools' answers between them. All
+// unfinished episodes are drawn together, turn by turn. The policy's tokens stay as they were sampled, with their log-probs. Tokens from
+// tools do not count as the policy's own.
 import type { Tokenizer } from "../../engine/generator.ts";
 import type { SampledRow, Trainer, TrainerSampling } from "../../engine/train/trainer.ts";
 import type { SamplingPlan } from "../auto/sampling.ts";
@@ -12,7 +12,7 @@ import { type Toolbox, type ToolName, tools } from "./tools.ts";
 export interface Episode {
   /** Tokens after the prompt. */
   tokens: number[];
-  /** For each token: whether the policy sampled it. */
+  /** Whether the policy sampled the token, for each token. */
   isOwn: boolean[];
   /** Log-probs of the policy's tokens, in nats at temperature 1; 0 for the others. */
   logprobs: number[];
@@ -24,7 +24,7 @@ export interface Episode {
 export interface Environment {
   maxTurns: number;
   tools: readonly ToolName[];
-  /** null where there are no tools. */
+  /** null if there are no tools. */
   toolbox: Toolbox | null;
 }
 
@@ -41,7 +41,7 @@ interface Drawing {
   environment: Environment;
 }
 
-/** An episode for each prompt, by the current adapter. */
+/** Draws one episode for each prompt with the adapter. */
 export async function drawEpisodes(
   { tokenizer, trainer, adapter, sampling, environment }: Drawing,
   prompts: readonly (readonly number[])[],
@@ -62,7 +62,7 @@ export async function drawEpisodes(
     open = open.filter((at, index) => {
       const next = answered(tokenizer, environment, said[index]!);
       const length = prompts[at]!.length + episodes[at]!.tokens.length + (next?.length ?? 0);
-      // Without room for another turn, the episode ends with the call.
+      // An episode also ends, with the call, if there is no room for another turn.
       if (next === null || length + maxTokens > sampling.maxSeqLen) return false;
       append(episodes[at]!, next);
       return true;
@@ -85,7 +85,7 @@ function append(episode: Episode, tokens: readonly number[]): void {
   episode.logprobs.push(...tokens.map(() => 0));
 }
 
-/** Tokens of a tool's answer to the call of a turn; null where nothing was called, or the turn was cut. */
+/** Returns the tokens of a tool's answer to a turn's call; null if there are no tools, nothing was called or the turn was cut. */
 function answered(
   tokenizer: Tokenizer,
   { tools: names, toolbox }: Environment,

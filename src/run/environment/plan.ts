@@ -1,14 +1,14 @@
-// Reads the `environment` block of a configuration: turns and tools of an episode.
+// Reads the `environment` block of a configuration, which sets an episode's turns and tools.
 import { invalid } from "../../base/errors.ts";
 import type { PlanLimits } from "../plan/state.ts";
 import { type ToolName, toolNames } from "./tools.ts";
 
 export interface EnvironmentPlan {
-  /** Maximum number of turns of the policy in an episode; an answer without a call ends it sooner. */
+  /** Maximum number of turns of the policy in an episode. An answer without a call ends the episode sooner. */
   maxTurns: number;
   /** Empty for a single turn. */
   tools: readonly ToolName[];
-  /** Settings that change nothing. */
+  /** Settings that have no effect. */
   ignored: PlanLimits["ignored"];
   warnings: string[];
 }
@@ -19,8 +19,8 @@ const usualTurns = 4;
 const refused = (field: string, message: string) => invalid(["config", "environment", field], message);
 
 /**
- * Values of the block are not null. The default type is multi_turn where tools, or more turns than one, are asked for,
- * else single_turn.
+ * Fills in every default. Values of the block must not be null. The default type is multi_turn if the block has tools or more than one
+ * turn, otherwise single_turn. Throws a validation failure that names the field.
  */
 export function resolveEnvironment(block: Record<string, unknown>): EnvironmentPlan {
   const turns = turnsOf(block.max_turns);

@@ -1,4 +1,4 @@
-// The tools of an environment of several turns. Every call gets an answer, which may be an error message.
+// The tools of an environment with several turns. Every call gets an answer, which may be an error message.
 import type { Tool } from "../../engine/format/tool-format.ts";
 import { headingOf } from "../../study/heading.ts";
 import { lexiconOf } from "../../study/lexicon.ts";
@@ -21,17 +21,17 @@ export const tools: Readonly<Record<ToolName, Tool>> = {
   search: withText("search", "Finds passages of the organisation's documents.", "query", "Words of what is looked for"),
 };
 
-/** A call as the policy wrote it; null where it is not a JSON object with a name and arguments. */
+/** A call as the policy wrote it; null if it is not a JSON object with a name and arguments. */
 export type Call = { name: string; arguments: Record<string, unknown> } | null;
 
 export interface Toolbox {
   answer(call: Call): string;
 }
 
-/** Maximum number of passages that a search shows. */
+/** Maximum number of passages in a search's answer. */
 const mostFound = 2;
 
-/** Reads the documents if one of the tools needs them: once, in a separate thread. */
+/** Opens the named tools. If search is one of them, reads the documents once, in a separate thread. */
 export async function openToolbox(run: Run, names: readonly ToolName[]): Promise<Toolbox> {
   const search = names.includes("search") ? await openSearch(run) : null;
   const use: Record<ToolName, (text: string) => string> = {

@@ -1,4 +1,4 @@
-// What a recipe adds to the base. Needed before a run, to ask the trainer what the run takes, and by the run itself.
+// Derives the adapter's shape from a recipe. It is needed before a run, to ask the trainer how much memory the run takes, and in the run.
 import { Failure } from "../../base/errors.ts";
 import type { Recipe } from "../../contract/recipe.ts";
 import type { AdapterShape, AdapterTarget } from "../../engine/train/trainer.ts";
@@ -6,7 +6,7 @@ import type { AdapterShape, AdapterTarget } from "../../engine/train/trainer.ts"
 const attention: AdapterTarget[] = ["attn_q", "attn_k", "attn_v", "attn_output"];
 const feedForward: AdapterTarget[] = ["ffn_gate", "ffn_up", "ffn_down"];
 
-/** The adapter shape of a recipe for a model of so many layers. Throws run_folder_invalid when nothing would be trained. */
+/** Returns a recipe's adapter shape for a model with `layers` layers. Throws run_folder_invalid if nothing would be trained. */
 export function shapeOf({ adapter, training }: Pick<Recipe, "adapter" | "training">, layers: number): AdapterShape {
   const targets: AdapterTarget[] = [
     ...(adapter.train_attn ? attention : []),

@@ -1,5 +1,5 @@
-// looks/<n>/scores.json of an auto-align's folder: what the appliance found when it asked an adapter a third of the
-// sealed questions. The run itself never sees those questions.
+// looks/<n>/scores.json of an auto-align's folder: the scores from the appliance, which asked an adapter a third of the sealed questions.
+// The run itself never sees these questions.
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Failure } from "../../base/errors.ts";
@@ -10,7 +10,7 @@ import { compile } from "../../contract/validate.ts";
 const check = compile(lookScores);
 const nameOf = (look: number): string => join("looks", String(look), "scores.json");
 
-/** Scores of look `look`, counted from 0; null while it has none. */
+/** Reads the scores of a look, counted from 0; null if it has none yet. Throws run_folder_invalid. */
 export async function readScores(folder: string, look: number): Promise<LookScores | null> {
   const text = await readFile(join(folder, nameOf(look)), "utf8").catch((error) => {
     if (isErrno(error, "ENOENT")) return null;

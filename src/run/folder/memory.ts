@@ -1,6 +1,5 @@
-// Answers of models by what was asked, in a file of the run's folder, so that a run killed while it prepares asks
-// nothing twice. Only their places in the file are held in memory, because the base's answers for many rows are
-// hundreds of megabytes.
+// Keeps the answers of models, by what was asked, in a file of the run's folder, so that a run killed while it prepares asks nothing twice.
+// Only the answers' positions in the file are held in memory, because the base's answers for many rows take hundreds of megabytes.
 import { createReadStream } from "node:fs";
 import { type FileHandle, open, rm } from "node:fs/promises";
 import { join } from "node:path";
@@ -12,7 +11,7 @@ export interface Memory {
   close(): Promise<void>;
 }
 
-/** File for what is asked while rows are made. */
+/** File for the answers that are needed while rows are made. */
 const answersFile = "answers.jsonl";
 
 /** Position of an answer in the file, in bytes. */
@@ -23,7 +22,7 @@ interface Place {
 
 const newline = 10;
 
-/** A line is {"key":"…","answer":"…"}, with the hash of the key: every part before the answer has a fixed position. */
+/** A line is {"key":"…","answer":"…"}. The key is stored as its hash, so every part before the answer has a fixed position. */
 const beforeHash = '{"key":"';
 const afterHash = '","answer":';
 const hashLength = sha256("").length;
@@ -34,7 +33,7 @@ export async function openMemory(runFolder: string, fileName = answersFile): Pro
   const path = join(runFolder, fileName);
   const { places, end } = await readPlaces(path);
   const file = await open(path, "a+", 0o600);
-  // A torn last line is removed, because the next one would be joined to it.
+  // An incomplete last line is removed, because the next line would be joined to it.
   await file.truncate(end);
   await syncFolder(runFolder);
   let size = end;
@@ -51,7 +50,7 @@ export async function openMemory(runFolder: string, fileName = answersFile): Pro
   };
 }
 
-/** The answer that is remembered; otherwise asks, and remembers what was said. */
+/** Returns the remembered answer. If there is none, asks and remembers the answer. */
 export async function answerTo(
   memory: Pick<Memory, "get" | "put">,
   key: string,
@@ -64,7 +63,7 @@ export async function answerTo(
   return said;
 }
 
-/** Removes the file once the rows are made, because nothing more is asked then. */
+/** Removes the file. Called once the rows are made, because nothing more is asked then. */
 export const removeMemory = (runFolder: string): Promise<void> => rm(join(runFolder, answersFile), { force: true });
 
 async function readAnswer(file: FileHandle, place: Place | undefined): Promise<string | undefined> {
@@ -73,22 +72,22 @@ async function readAnswer(file: FileHandle, place: Place | undefined): Promise<s
   try {
     return JSON.parse(buffer.toString("utf8")) as string;
   } catch {
-    // A line damaged by something else counts as no answer.
+    // A damaged line counts as no answer.
     return undefined;
   }
 }
 
-/** Place of the answer in a line that begins at `start` and whose newline is at `stop`. */
+/** Returns the place of the answer in the line from `start` to the newline at `stop`. */
 const placeOf = (start: number, stop: number): Place => ({
   from: start + beforeAnswer,
   bytes: stop - start - beforeAnswer - afterAnswer.length,
 });
 
-/** Places of the answers in whole lines; `end`: the byte after the last whole line. */
+/** Reads the places of the answers in whole lines. `end` is the position after the last whole line. */
 async function readPlaces(path: string): Promise<{ places: Map<string, Place>; end: number }> {
   const places = new Map<string, Place>();
   let [start, at] = [0, 0];
-  /** The beginning of the current line, as far as the answer: it contains the hash. */
+  /** The current line up to the answer; contains the hash. */
   let head = "";
   try {
     for await (const chunk of createReadStream(path) as AsyncIterable<Buffer>) {

@@ -1,5 +1,5 @@
-// What a run is asked to do: request.json and snapshot/ of its folder, as snapshot.ts wrote them, checked against their contract
-// and their hashes.
+// Reads what a run is to do: request.json and snapshot/ of its folder, which domain/alignments/snapshot.ts wrote. Both are checked against
+// their contract, and the snapshot against its hashes.
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Failure } from "../../base/errors.ts";
@@ -19,7 +19,7 @@ import type { StudyRow } from "../../study/row.ts";
 
 /** A prompt of a data set with its answer. */
 export interface DataSetRow extends StudyRow {
-  /** From the data set's column; absent where it has none. */
+  /** From the data set's rubric column; absent if there is no such column. */
   rubric?: string;
 }
 
@@ -27,11 +27,10 @@ export interface Snapshot {
   documents: SnapshotDocument[];
   /** The dev split; empty without a benchmark. */
   dev: SnapshotItem[];
-  /** Marks of all questions of the benchmark; null without one, and in folders that an older version made. */
+  /** Marks of all questions of the benchmark; null without a benchmark, and in folders made by an older version. */
   marks: QuestionMarks | null;
   /**
-   * Rows of the documents that are a data set, which are then no longer in `documents`; absent where the recipe names
-   * none.
+   * Rows of the documents that form a data set; these documents are then no longer in `documents`. Absent if the recipe names no data set.
    */
   dataSet?: readonly DataSetRow[];
 }
@@ -47,7 +46,7 @@ export async function readRequest(folder: string): Promise<RunRequest> {
   return parsed("request.json", await text(folder, "request.json"), checkRequest);
 }
 
-/** Throws run_folder_invalid when a file is not what the request's hashes say. */
+/** Reads the snapshot. Throws run_folder_invalid if a file is missing or does not match its hash in the request. */
 export async function readSnapshot(folder: string, request: RunRequest): Promise<Snapshot> {
   const documents: SnapshotDocument[] = [];
   for (const [index, expected] of request.documents.entries()) {
@@ -78,7 +77,7 @@ async function readMarks(folder: string, request: RunRequest): Promise<QuestionM
   return parsed(name, content, checkMarks);
 }
 
-/** The base must be the very file that the appliance will serve. */
+/** Throws run_folder_invalid unless the file at base.path is the base that the request names by its hash. */
 export async function verifyBase(request: RunRequest): Promise<void> {
   const found = await sha256OfFile(request.base.path).catch((error) => {
     throw damaged("request.json", `base.path cannot be read: ${(error as Error).message}`);
@@ -86,7 +85,7 @@ export async function verifyBase(request: RunRequest): Promise<void> {
   if (found !== request.base.sha256) throw damaged("request.json", "base.sha256 does not match the file at base.path");
 }
 
-/** Identity of the work: another fence, budget or version does not change the rows or the recipe. */
+/** Returns a hash of what determines the work. Fence, budget and versions are left out, because they do not change rows or recipe. */
 export function identityOf(request: RunRequest): string {
   const { alignment_id, recipe, base, documents, dev, teacher, organisation } = request;
   return sha256(JSON.stringify({ alignment_id, recipe, base: base.sha256, documents, dev, teacher, organisation }));

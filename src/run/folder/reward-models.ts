@@ -1,17 +1,16 @@
-// The models other than the base that the reward of an auto-align asks: a judge named other than `base`, and a
-// preference model. The appliance looks them up before a run is queued and asks them for the run; the run asks the
-// appliance.
+// The models, other than the base, that judge answers for the reward of an auto-align: a judge and a preference model. The appliance looks
+// them up before a run is queued. During the run, the run sends its questions to the appliance, which asks the models.
 import { invalid } from "../../base/errors.ts";
 import type { AutoAlignRequest } from "../../contract/auto-align.ts";
 
-/** The names as given, or the ids that they stand for. */
+/** The models' names as given, or their ids once they are looked up. */
 export interface RewardModels {
   /** A model of this appliance or, where a provider is named, of that upstream. */
   judge: { model: string; provider: string | null } | null;
   preferenceModel: string | null;
 }
 
-/** Value of `llm_judge.judge_model` that names the run's base, which judges where no other judge is named. */
+/** Value of `llm_judge.judge_model` that names the run's base, which is also the judge if none is named. */
 export const baseJudgeName = "base";
 
 export const rewardFields = {
@@ -26,7 +25,7 @@ interface Block {
   preference_model_ref?: string | null;
 }
 
-/** Throws a validation failure that names the field. */
+/** Reads the models from the reward block. Throws a validation failure that names the field. */
 export function rewardModelsOf(reward: Block | null | undefined): RewardModels {
   const { judge_model = null, judge_provider = null } = (reward?.llm_judge ?? {}) as Record<string, unknown>;
   const judge = nameOf(judge_model, rewardFields.judge);
@@ -44,8 +43,8 @@ export function rewardModelsOf(reward: Block | null | undefined): RewardModels {
 }
 
 /**
- * Whether a phase of this request may reinforce. Only then are its reward models asked; otherwise a wrong name in an
- * unused setting does not fail the request.
+ * Whether this request can have a reinforce phase. Otherwise its reward models are not looked up, so that a wrong name in an unused setting
+ * does not fail the request.
  */
 export function mayReinforce({ method, config }: AutoAlignRequest): boolean {
   const arms = (method ?? "auto").split("+").map((name) => name.trim());

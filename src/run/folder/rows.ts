@@ -1,5 +1,5 @@
-// What the appliance reads from a run's prepared/ folder: the text of the rows, in which it looks for sealed questions,
-// and what the gates kept and dropped. What the trainer reads from it is in run/rows.ts.
+// Reads what the appliance needs from a run's prepared/ folder: the text of the rows, in which it looks for sealed questions, and the
+// report of what the gates kept and dropped. run/rows.ts reads what the trainer needs.
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { isErrno } from "../../base/files.ts";
@@ -18,20 +18,20 @@ export interface PrepareReport {
   rows: number;
   by_kind: Record<string, number>;
   study: StudyReport;
-  /** Benchmark questions that rows met, and how many of those have no row left for their facts. */
+  /** Benchmark questions that rows gave away. `overlap_lost` is the number of these questions for whose facts no row is left. */
   overlap_questions: number;
   overlap_lost: number;
-  /** Rows dropped because they give a benchmark question away. */
+  /** Rows dropped because they gave a benchmark question away. */
   overlap_dropped: number;
-  /** Rows that still give one away: 0, counted again after dropping. */
+  /** Rows that still give a benchmark question away, counted again after dropping. Should be 0. */
   overlap: number;
   /** Rows dropped because they are longer than rendering.max_seq_len. */
   too_long: number;
-  /** Seconds spent on making the rows. */
+  /** Time taken to make the rows, in seconds. */
   seconds: number;
 }
 
-/** Report of a run whose rows are made; null before that. */
+/** Reads the report of a run's rows; null until the rows are made. */
 export async function readPrepareReport(runFolder: string): Promise<PrepareReport | null> {
   try {
     return JSON.parse(await readFile(join(runFolder, preparedFolder, rowsReport), "utf8")) as PrepareReport;
@@ -41,7 +41,7 @@ export async function readPrepareReport(runFolder: string): Promise<PrepareRepor
   }
 }
 
-/** The texts of all rows of a run. */
+/** Reads the texts of all rows of a run. */
 export async function readRowTexts(runFolder: string): Promise<RowText[]> {
   const lines = await readFile(join(runFolder, preparedFolder, rowTexts), "utf8");
   return lines

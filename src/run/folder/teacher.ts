@@ -1,6 +1,6 @@
-// What a teacher wrote about each passage, in teacher.jsonl of the run's folder. The appliance asks the teacher before
-// the run starts, because a run opens no connection; the run only reads. Each prompt is asked once, even if processes
-// are killed in between.
+// Keeps what a teacher wrote about each passage, in teacher.jsonl of the run's folder. The appliance asks the teacher before the run
+// starts, because a run opens no connections. The run only reads the file. Each prompt is asked once, even if a process is killed in
+// between.
 import { headingOf } from "../../study/heading.ts";
 import type { Passage } from "../../study/passages.ts";
 import {
@@ -12,7 +12,9 @@ import {
 } from "../../study/writers/teacher.ts";
 import { answerTo, openMemory } from "./memory.ts";
 
-/** A base or deployed model of the appliance or a model of an upstream, and the key in whose name it is asked. */
+/**
+ * A base or deployed model of the appliance, or a model of the upstream `provider`; `key_id` is the API key on whose behalf it is asked.
+ */
 export interface Teacher {
   model: string;
   provider: string | null;
@@ -23,7 +25,7 @@ const fileName = "teacher.jsonl";
 
 const keyOf = (passage: Passage): string => `${headingOf(passage)}\n\n${passage.text}`;
 
-/** Replies by the passage's id; a passage that the teacher was not asked about has none. */
+/** Reads the replies, by passage id. A passage that the teacher was not asked about has no entry. */
 export async function readReplies(folder: string, passages: readonly Passage[]): Promise<Map<string, TeacherReply>> {
   const said = await openMemory(folder, fileName);
   try {
@@ -42,8 +44,8 @@ export async function readReplies(folder: string, passages: readonly Passage[]):
 }
 
 /**
- * Asks about every passage that is not in the file yet, and then for more questions about the facts that the reply
- * names. `say` throws when the teacher cannot answer.
+ * Asks the teacher about every passage that is not in the file yet. If the reply has questions, also asks for further wordings of
+ * questions about the facts that the reply names. `say` throws if the teacher cannot answer.
  */
 export async function askTeacher(
   folder: string,

@@ -1,4 +1,4 @@
-// What the guards ask: config/guards/, the same for every run, so that two runs can be compared.
+// Reads what the guards ask, from config/guards/. It is the same for every run, so that two runs can be compared.
 //
 //   relations.json   tables of common knowledge, each pair asked in two wordings: retention takes those the base gets right twice
 //   general.jsonl    a general mini-suite: one answer among four, by likelihood
@@ -12,10 +12,10 @@ import { sha256 } from "../../base/files.ts";
 import { seeded } from "../../base/statistics/random.ts";
 import { hashOf, shuffled } from "../../base/text.ts";
 
-/** A question answered by the most likely of several answers, none of which is shown. The first one is right. */
+/** A question whose answer is the most likely of several choices. The choices are not shown to the model. The first one is right. */
 export interface Choice {
   ask: string;
-  /** What the answer begins with; "" when the choice is all of it. */
+  /** What the answer begins with; "" if the choice is the whole answer. */
   stem: string;
   choices: string[];
 }
@@ -26,9 +26,9 @@ export interface FormatItem {
 }
 
 export interface Guards {
-  /** Hash of everything that is asked: another value is another measurement. */
+  /** Hash of everything that is asked. Results under different hashes cannot be compared. */
   sha256: string;
-  /** In a seeded order. */
+  /** Items of common knowledge, in a seeded order. Each is asked in two wordings. */
   retention: { id: string; wordings: [Choice, Choice] }[];
   general: Choice[];
   format: FormatItem[];
@@ -42,7 +42,7 @@ interface Relation {
   pairs: [key: string, value: string][];
 }
 
-/** Throws config_invalid naming the file. */
+/** Throws config_invalid, naming the file, if a file cannot be parsed. */
 export async function readGuards(folder: string): Promise<Guards> {
   const texts = new Map<string, string>();
   for (const name of ["relations.json", "general.jsonl", "format.jsonl", "refusals.jsonl", "prose.txt"])
@@ -87,7 +87,7 @@ const linesOf = <T>(text: string): T[] =>
     .filter((line) => line.trim() !== "")
     .map((line) => JSON.parse(line) as T);
 
-/** Number of wrong answers beside the right one: other values of the same table. */
+/** Number of wrong choices beside the right one. They are other values of the same table. */
 const rivals = 3;
 
 function retentionOf(relations: readonly Relation[]): Guards["retention"] {

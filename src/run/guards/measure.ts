@@ -1,5 +1,4 @@
-// Measures the guards on the base or on an adapter over it. Everything is asked of the trainer, with its current
-// weights.
+// Measures the guards on the base or on an adapter. The trainer answers everything, with its current weights.
 import { choose as likeliest } from "../../base/likelihood.ts";
 import type { Divergence } from "../../contract/run-folder.ts";
 import { formatChat } from "../../engine/format/chat-format.ts";
@@ -12,23 +11,26 @@ import type { Choice, FormatItem } from "./material.ts";
 
 export interface Asked {
   trainer: Trainer;
-  /** null: the base. */
+  /** null for the base. */
   adapter: string | null;
   tokenizer: Tokenizer;
-  /** Called after each call of the trainer with how much is done; it may throw to end the measurement. */
+  /** Called after each call of the trainer with the progress. It may throw to end the measurement. */
   turn(done: number, total: number, unit: string): Promise<void>;
 }
 
-/** Tokens of one call; between two calls the run handles stop and pause. */
+/** Maximum number of tokens of one call. Between two calls, the run handles stop and pause. */
 const callTokens = 6144;
 /** Maximum number of tokens of a paragraph that are scored, so that no call is dominated by a long one. */
 const proseTokens = 256;
-/** Maximum number of tokens of an answer to an instruction; patterns look for its beginning. */
+/** Maximum number of tokens of an answer to an instruction. */
 const formatTokens = 64;
-/** Number of the base's likeliest tokens whose probability is compared one by one; the others count as one. */
+/** Number of the base's likeliest tokens whose probabilities are compared one by one. All others count as one token. */
 const comparedTokens = 128;
 
-/** For each item, whether its first choice is the most likely, as evaluations choose; a tie counts as no. */
+/**
+ * Returns for each item whether its first choice is the most likely one. As in evaluations, likelihood is per character. A tie counts as
+ * no.
+ */
 export async function choose(asked: Asked, items: readonly Choice[]): Promise<boolean[]> {
   const { tokenizer } = asked;
   const rows = items.flatMap((item, index) => {
@@ -65,7 +67,7 @@ export async function choose(asked: Asked, items: readonly Choice[]): Promise<bo
   });
 }
 
-/** For each instruction, whether the greedy answer matches its pattern. */
+/** Returns for each instruction whether the greedy answer matches its pattern. */
 export async function follow(asked: Asked, items: readonly FormatItem[]): Promise<boolean[]> {
   const { tokenizer } = asked;
   const rows = items.map(({ ask }) => ({ tokens: formatChat(tokenizer, [{ role: "user", content: ask }]) }));
@@ -87,14 +89,13 @@ export async function follow(asked: Asked, items: readonly FormatItem[]): Promis
 }
 
 /**
- * What the base says about prose, per call of the trainer: the log-prob of each token, and those of the likeliest
- * tokens in its place.
+ * The base's log-probs on prose, per call of the trainer: that of each token, and those of the likeliest tokens in its place.
  */
 export interface ProseSaid {
   calls: { rows: WeightedRows; logprobs: Float32Array; likeliest: Float32Array }[];
 }
 
-/** Asked once, for every adapter to be compared with. */
+/** Asks the base about prose. The result serves for comparison with every adapter. */
 export async function proseSaid(
   { trainer, tokenizer, turn }: Omit<Asked, "adapter">,
   prose: readonly string[],
@@ -144,9 +145,9 @@ export async function divergence(asked: Asked & { adapter: string }, { calls }: 
   };
 }
 
-/** KL(p‖q) in nats from the log-probs of some tokens, with all others taken as one more token. */
+/** Returns KL(p‖q) in nats from the log-probs of some tokens. All other tokens count as one more token. */
 export function groupedKl(p: ArrayLike<number>, q: ArrayLike<number>): number {
-  // Below this, the rest is only single-precision error: the tokens given are nearly all there is.
+  // A smaller remaining probability is only single-precision error, because the given tokens are then nearly the whole vocabulary.
   const least = 1e-7;
   let sum = 0;
   let restP = 1;
@@ -165,7 +166,7 @@ function callsOf<T extends { tokens: readonly number[] }>(rows: readonly T[], an
   return calls.map((call) => call.map((index) => rows[index]!));
 }
 
-/** Weights every token but the first of each row. */
+/** Gives every token weight 1, except the first of each row, which has weight 0. */
 function everyToken(rows: readonly (readonly number[])[]): WeightedRows {
   return { ...packed(rows), weights: Float32Array.from(rows.flatMap((row) => row.map((_, at) => (at === 0 ? 0 : 1)))) };
 }

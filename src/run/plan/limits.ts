@@ -84,7 +84,7 @@ export const editKinds = ["ablation", "difference_of_means", "context_ridge"] as
 export type EditKind = (typeof editKinds)[number];
 
 /**
- * Values of `representations`. The arm is allowed for all but `none`; the phase itself tries only the kinds of edit
+ * Values of `representations`. Every value but `none` allows the arm `represent`, whose phases try only the kinds of edit
  * that the value names.
  */
 const handlings: readonly string[] = ["auto", "none", ...editKinds];

@@ -1,4 +1,4 @@
-// Multiple choice: the answer names the right option and no other, by its letter or in its words.
+// Multiple choice: 1 if the answer names the right option and no other, by its letter or in its words; otherwise 0.
 import type { RewardItem, Verify } from "./item.ts";
 import { occurrences, plain, type Word, wordsIn } from "./words.ts";
 
@@ -13,7 +13,7 @@ export const choice: Verify = (answer, item) => {
   return named.size === 1 && named.has(right) ? 1 : 0;
 };
 
-/** The reference is an option's text or its letter. */
+/** Returns the index of the right option, from a reference that is its text or its letter; null if it is neither. */
 function rightOf({ reference, choices }: RewardItem): number | null {
   if (reference === null) return null;
   const words = textsOf(reference).join(" ");
@@ -26,7 +26,7 @@ function rightOf({ reference, choices }: RewardItem): number | null {
 function namedBy(answer: string, choices: readonly string[]): Set<number> {
   const words = wordsIn(answer);
   const named = new Set<number>();
-  // Longer options come first. One may contain a shorter one, which is then not named: New York City is not New York.
+  // Longer options come first, because one may contain a shorter option, which is then not named. New York City is not New York.
   const options = choices
     .map((option, index) => ({ index, wanted: optionWords(option) }))
     .sort((a, b) => b.wanted.length - a.wanted.length);
@@ -45,18 +45,18 @@ function namedBy(answer: string, choices: readonly string[]): Set<number> {
   return named;
 }
 
-/** Replaces a word that is used up; no real word is empty. */
+/** Replaces a word that has been matched. No real word is empty. */
 const taken = "";
 
-/** Words of an option without a leading article, which an answer may leave out. */
+/** Returns the words of an option without a leading article, because an answer may leave it out. */
 function optionWords(option: string): string[] {
   const words = textsOf(option);
   return words.length > 1 && /^(?:a|an|the)$/.test(words[0]!) ? words.slice(1) : words;
 }
 
 /**
- * Whether the word is an option's letter: a capital that stands alone, or a small letter as the whole answer or as a
- * label: (b), b).
+ * Whether the word is an option's letter: a single capital letter, or a single small letter that is the whole answer or a
+ * label such as (b) or b).
  */
 function isLetter({ raw, to }: Word, text: string, isAlone: boolean): boolean {
   if (/^[A-Z]$/.test(raw)) return true;

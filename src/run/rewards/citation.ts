@@ -1,18 +1,18 @@
-// The share of the answer's quotations that occur in the passage word for word; case, punctuation and Unicode form are
-// ignored. An answer without a quotation cites nothing: 0.
+// The share of the answer's quotations that occur in the passage word for word. Case, punctuation and Unicode form are ignored. An answer
+// without a quotation scores 0.
 import { atLeastZero, type Options, type Verify } from "./item.ts";
 import { occurrences, wordsIn } from "./words.ts";
 
 export const citationDefaults = {
-  /** Fewer words are a term in quotation marks rather than a quotation, and would be found anywhere. */
+  /** Fewer words are a term in quotation marks rather than a quotation. They could be found in any passage. */
   min_words: "3",
 };
 
-// An opening mark also ends the search for the previous one's end, so that many opening marks do not slow it down.
+// The search for a closing mark also ends at the next opening mark, so that many opening marks do not slow it down.
 const quoted = /"([^"]+)"|“([^“”]+)”|„([^„“”]+)[“”]|«([^«»]+)»|「([^「」]+)」/gu;
-/** Signs of an omission within a quotation. */
+/** Marks an omission within a quotation. */
 const ellipsis = /\[(?:…|\.{3})\]|…|\.{3}/u;
-/** Maximum number of quotations that are looked for, each in the whole passage; any further ones count as not found. */
+/** Maximum number of quotations that are looked for, because each is looked for in the whole passage. Others count as not found. */
 const mostQuotations = 100;
 
 export function citation(options: Options): Verify {
@@ -27,8 +27,8 @@ export function citation(options: Options): Verify {
 }
 
 /**
- * Quotation → its parts between ellipses → words. A quotation is between quotation marks, or a block of lines that
- * begin with ">".
+ * Returns [quotation][part between ellipses][word]. A quotation is a text between quotation marks, or a block of lines that begin
+ * with ">".
  */
 function quotationsIn(answer: string): string[][][] {
   const lines = answer.split("\n");
@@ -50,7 +50,7 @@ function quotationsIn(answer: string): string[][][] {
   );
 }
 
-/** Whether the parts occur one after the other, without overlap. */
+/** Whether the parts occur in the text in this order, without overlap. */
 function standIn(text: readonly string[], parts: readonly string[][]): boolean {
   let from = 0;
   return parts.every((words) => {

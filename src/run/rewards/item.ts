@@ -1,6 +1,6 @@
 // What a sampled answer is judged against.
 
-/** The levels of "Rubrics as Rewards" (Gunjal et al., 2025): what an answer must, should and may do. */
+/** The levels of "Rubrics as Rewards" (Gunjal et al., 2025), for what an answer must, should and may do. */
 export type Importance = "essential" | "important" | "optional";
 
 export interface Criterion {
@@ -10,22 +10,22 @@ export interface Criterion {
 
 export interface RewardItem {
   prompt: string;
-  /** The right answer; null where none is known. */
+  /** The right answer; null if none is known. */
   reference: string | null;
   /** Other wordings of the reference. */
   aliases: readonly string[];
   /** The text that the answer may quote. */
   passage: string | null;
-  /** The options, in the order of their letters; empty unless it is multiple choice. */
+  /** The options, in the order of their letters; empty unless the question is multiple choice. */
   choices: readonly string[];
-  /** Absolute tolerance, for a number. */
+  /** Absolute tolerance, if the answer is a number. */
   tolerance: number | null;
-  /** Whether the material answers the question; if not, declining is right. */
+  /** Whether the material answers the question. If not, it is right to decline. */
   answerable: boolean;
   rubric: readonly Criterion[];
 }
 
-/** A question about which only the given fields are known. */
+/** Returns an item of which only the given fields are known. */
 export const plainItem = (known: Pick<RewardItem, "prompt" | "reference"> & Partial<RewardItem>): RewardItem => ({
   aliases: [],
   passage: null,

@@ -1,15 +1,12 @@
-// The answer is JSON, alone or as a single fenced block, and fits a JSON schema (2020-12). The contract's validator is
-// not used: it fills in defaults, which an answer has to give itself, and its patterns backtrack.
+// 1 if the answer is JSON, alone or as a single fenced block, and fits a JSON schema (2020-12). The contract's validator is not used,
+// because it would fill in defaults that the answer must contain, and its patterns backtrack.
 import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js";
 import { RE2JS } from "re2js";
 import { type Options, UnusableReference, type Verify } from "./item.ts";
 import { linearPattern } from "./pattern.ts";
 
 const longestSchema = 100_000;
-/**
- * Deepest nesting that is judged: a check that follows a schema's own references recurses as deep as the answer is
- * nested.
- */
+/** Deepest nesting that is judged. A schema that refers to itself makes the check recurse as deeply as the answer is nested. */
 const deepest = 200;
 
 export function jsonSchema({ schema }: Options): Verify {
@@ -30,7 +27,7 @@ export function jsonSchema({ schema }: Options): Verify {
 
 function compiled(text: string): ValidateFunction {
   if (text.length > longestSchema) throw new UnusableReference(`a schema may have at most ${longestSchema} characters`);
-  // Ajv distinguishes compiled patterns by their text.
+  // Ajv tells compiled patterns apart by their text.
   const regExp = (pattern: string) => ({
     test: linearPattern(RE2JS.translateRegExp(pattern)),
     toString: () => pattern,
@@ -42,7 +39,7 @@ function compiled(text: string): ValidateFunction {
     logger: false,
     code: { regExp: Object.assign(regExp, { code: "" }) },
   });
-  // Ajv's own uniqueItems compares every item with every other.
+  // Ajv's own uniqueItems compares every item with every other, which takes too long for long lists.
   ajv.removeKeyword("uniqueItems");
   ajv.addKeyword({
     keyword: "uniqueItems",
@@ -59,7 +56,7 @@ function compiled(text: string): ValidateFunction {
   }
 }
 
-/** Text that is equal for equal values, whatever the order of their keys. */
+/** Returns a text that is the same for equal values, whatever the order of their keys. */
 const canonical = (value: unknown): string =>
   JSON.stringify(value, (_, part: unknown) =>
     typeof part === "object" && part !== null && !Array.isArray(part)
@@ -67,7 +64,7 @@ const canonical = (value: unknown): string =>
       : part,
   );
 
-/** The answer without its fence; null where there is a fence and more than its block. */
+/** Returns the answer without its fence; null if the answer has a fence but is not exactly one fenced block. */
 function withoutFence(answer: string): string | null {
   const text = answer.trim();
   const lines = text.split("\n");
@@ -77,7 +74,7 @@ function withoutFence(answer: string): string | null {
   return isOneBlock && lines.at(-1)!.trim() === "```" ? lines.slice(1, -1).join("\n") : null;
 }
 
-/** Deepest nesting of brackets outside strings. */
+/** Returns the deepest nesting of brackets outside strings. */
 function depthOf(text: string): number {
   let depth = 0;
   let most = 0;

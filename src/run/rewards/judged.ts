@@ -1,7 +1,7 @@
-// Rewards judged by a model. The models are passed in; this file says how their verdicts become rewards.
+// Turns the verdicts of judging models into rewards. The models are passed in.
 import type { Criterion, Importance } from "./item.ts";
 
-/** For each criterion whether the answer meets it; null where the judge's reply is neither yes nor no. */
+/** Returns for each criterion whether the answer meets it; null if the judge's reply is neither yes nor no. */
 export type Judge = (
   criteria: readonly string[],
   prompt: string,
@@ -11,7 +11,7 @@ export type Judge = (
 
 /** Error rates of a judge. */
 export interface JudgeError {
-  /** The share of met criteria that it calls met, and the share of unmet criteria that it calls unmet. */
+  /** Share of the met criteria that the judge calls met. `specificity` is the share of the unmet criteria that it calls unmet. */
   sensitivity: number;
   specificity: number;
 }
@@ -20,7 +20,7 @@ export interface MeasuredJudge extends JudgeError {
   judge: Judge;
 }
 
-/** A score of any size: the higher, the better the answer to its prompt. */
+/** Scores each answer to its prompt. Scores are not bounded; a higher score is a better answer. */
 export type PreferenceModel = (
   pairs: readonly { prompt: string; answer: string }[],
   signal: AbortSignal,
@@ -30,8 +30,8 @@ export type PreferenceModel = (
 const weights: Readonly<Record<Importance, number>> = { essential: 1, important: 0.7, optional: 0.3 };
 
 /**
- * The share of the rubric's weight that is met, corrected for the judge's error rates; null without a rubric, or where
- * a verdict is missing.
+ * Returns the share of the rubric's weight that is met, corrected for the judge's error rates; null without a rubric, or if a verdict is
+ * missing.
  */
 export function rubricReward(
   rubric: readonly Criterion[],
@@ -44,21 +44,21 @@ export function rubricReward(
   return correctedShare(met / total, error);
 }
 
-/** The criteria that a right answer is sure to meet: the essential ones, or all where none is essential. */
+/** Returns the criteria that every right answer meets: the essential ones, or all if none is essential. */
 export function essentialOf(rubric: readonly Criterion[]): string[] {
   const essential = rubric.filter(({ level }) => level === "essential");
   return (essential.length > 0 ? essential : rubric).map(({ text }) => text);
 }
 
-/** The share of criteria that are met, corrected for the judge's error rates; null where a verdict is missing. */
+/** Returns the share of criteria that are met, corrected for the judge's error rates; null without verdicts, or if one is missing. */
 export function judgedReward(verdicts: readonly (boolean | null)[], error: JudgeError): number | null {
   if (verdicts.length === 0 || verdicts.includes(null)) return null;
   return correctedShare(verdicts.filter((met) => met === true).length / verdicts.length, error);
 }
 
 /**
- * The true share behind an observed one (Rogan and Gladen, 1978), clamped to 0 and 1. It does not exist for a judge
- * that is no better than a coin: check `isTelling` first.
+ * Estimates the true share from an observed one (Rogan and Gladen, 1978), clamped to [0, 1]. There is no estimate for a judge that is no
+ * better than a coin, so check `isTelling` first.
  */
 export const correctedShare = (observed: number, { sensitivity, specificity }: JudgeError): number =>
   Math.min(1, Math.max(0, (observed + specificity - 1) / (sensitivity + specificity - 1)));

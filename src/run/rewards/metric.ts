@@ -1,6 +1,6 @@
-// The metric of an auto-align's target score: right answers, as evaluations grade them, or, where `evaluation.metrics`
-// says `reward`, what the configured reward pays for answers. The run scores dev with it, and the appliance its looks
-// at sealed questions.
+// The metric of an auto-align's target score. It is the share of right answers, as graded by evaluations, or the mean of the configured
+// reward if `evaluation.metrics` names `reward`. The run scores the dev questions with it, and the appliance scores its looks at sealed
+// questions.
 import { invalid } from "../../base/errors.ts";
 import type { AutoAlignRequest } from "../../contract/auto-align.ts";
 import { plainItem, type RewardItem, type Verify } from "./item.ts";
@@ -14,7 +14,7 @@ export type Metric = "score" | "reward";
 
 const field = ["config", "evaluation", "metrics"];
 
-/** Throws a validation failure that names the field. */
+/** Reads the metric from the configuration. Throws a validation failure that names the field. */
 export function metricOf(config: Config): Metric {
   const names = (config?.evaluation as { metrics?: unknown } | null | undefined)?.metrics ?? [];
   if (!Array.isArray(names) || !names.every((name) => typeof name === "string"))
@@ -33,10 +33,10 @@ export interface MetricQuestion {
   aliases: readonly string[];
 }
 
-/** In [0, 1]: the weighted sum of the reward's parts, before clip and normalisation. */
+/** Returns the weighted sum of the reward's parts, in [0, 1], before clip and normalisation. */
 export type RewardScore = (answer: string, question: MetricQuestion) => number;
 
-/** null where the target counts right answers. Throws a validation failure that names the field. */
+/** Returns null if the target counts right answers. Throws a validation failure that names the field. */
 export function rewardScore(config: Config, declines: Declines): RewardScore | null {
   if (metricOf(config) === "score") return null;
   const parts = partsOf(config, declines);
@@ -48,7 +48,7 @@ export function rewardScore(config: Config, declines: Declines): RewardScore | n
   };
 }
 
-/** Throws a validation failure where the reward cannot judge a question. The message does not reveal the question. */
+/** Throws a validation failure if the reward cannot judge a question. The message does not reveal the question. */
 export function checkMetric(config: Config, questions: readonly MetricQuestion[], declines: Declines): void {
   if (metricOf(config) === "score") return;
   for (const { name, verify } of partsOf(config, declines)) {
@@ -68,8 +68,8 @@ interface MetricPart {
 }
 
 /**
- * Only built-in verifiers: a program or a model may judge answers that are trained on, but a target has to be measured
- * alike at every look.
+ * Returns the parts of the reward. Throws a validation failure unless all are built-in verifiers. A program or a model may judge answers
+ * that are trained on, but a target must be measured in the same way at every look.
  */
 function partsOf(config: Config, declines: Declines): MetricPart[] {
   const reward = (config?.reward ?? usualReward) as RewardBlock;

@@ -1,17 +1,17 @@
-// Brings rewards to one scale before advantages are computed. Unknown rewards stay unknown and are in no mean.
+// Brings rewards to one scale before advantages are computed. Unknown rewards stay unknown and are not part of any mean.
 export const normalisations = ["none", "group", "batch", "running"] as const;
 
 /**
- * none      as they are
- * group     less the mean of the answers to the same prompt, over their deviation
- * batch     less the mean of all answers of the step, over their deviation
- * running   less the mean of all answers of the run so far, this step's among them, over their deviation
+ * none      unchanged
+ * group     minus the mean of the answers to the same prompt, divided by their deviation
+ * batch     minus the mean of all answers of the step, divided by their deviation
+ * running   minus the mean of all answers of the run so far, including this step's, divided by their deviation
  *
- * If all are the same, they become 0.
+ * Rewards become 0 if all those that the mean is taken over are equal.
  */
 export type Normalisation = (typeof normalisations)[number];
 
-/** Statistics of a run so far, kept in its checkpoints. `squares`: sum of the squared distances from the mean. */
+/** Statistics of a run so far, kept in its checkpoints. `squares` is the sum of the squared distances from the mean. */
 export interface Running {
   count: number;
   mean: number;
@@ -23,7 +23,7 @@ export const nothingYet: Running = { count: 0, mean: 0, squares: 0 };
 /** Deviation below which rewards count as equal, so that differences in the last bits do not matter. */
 const smallestDeviation = 1e-6;
 
-/** `groups`: the prompt that each reward belongs to. */
+/** Normalises rewards. `groups` has for each reward the prompt that it belongs to. `running` includes this step's rewards. */
 export function normalise(
   by: Normalisation,
   rewards: readonly (number | null)[],
@@ -58,7 +58,7 @@ function summaryOf(values: readonly number[]): Running {
   return { count: values.length, mean, squares: values.reduce((sum, value) => sum + (value - mean) ** 2, 0) };
 }
 
-/** Statistics of both together (Chan, Golub and LeVeque, 1979). */
+/** Combines two statistics (Chan, Golub and LeVeque, 1979). */
 function joined(a: Running, b: Running): Running {
   const count = a.count + b.count;
   if (count === 0) return nothingYet;

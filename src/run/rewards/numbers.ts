@@ -1,29 +1,28 @@
-// Finds numbers in a text, in the notation of any country. Thousands and decimal separators are told apart by form
-// alone and, where the form leaves both open (1,234), by the other numbers of the text; otherwise both readings are
-// kept.
+// Finds numbers in a text, in the notation of any country. Thousands and decimal separators are told apart by a number's form. If the form
+// allows both (1,234), the other numbers of the text decide. If they do not, both readings are kept.
 //
 //   thousands          1,234,567   1.234.567   1 234 567   1'234'567   12,34,567
 //   decimals           3.5   3,5   0,125   1.234,5   .5
 //   powers and parts   1.2e-4   1.2 × 10^-4   3/4
-//   no numbers         dates, times, ranges, versions, telephone numbers: 2019-03-12   10:30   10-20   3.5.1
-//   of a name          CO2   m2   m^2   COVID-19: read only where there is no other number
+//   not numbers        dates, times, ranges, versions, telephone numbers: 2019-03-12   10:30   10-20   3.5.1
+//   part of a name     CO2   m2   m^2   COVID-19: used only if the text has no other number
 
 export type DecimalSign = "." | ",";
 
 interface Reading {
   value: number;
-  /** The decimal sign that this reading implies; null where it implies none. */
+  /** The decimal sign that this reading implies; null if it implies none. */
   decimal: DecimalSign | null;
 }
 
 export interface FoundNumber {
   readings: Reading[];
-  /** Whether it belongs to a name or a unit. */
+  /** Whether the number is part of a name or a unit. */
   isGlued: boolean;
 }
 
 const spaces = " \\u00a0\\u2009\\u202f";
-// A space joins two groups of digits only where they look like thousands.
+// A space joins two groups of digits only if they look like thousands.
 const body = new RegExp(`\\d+(?:(?:[.,:/'’\u2013-]|(?<=(?<![\\d.,])\\d{1,3})[${spaces}](?=\\d{3}(?!\\d)))\\d+)*`, "gu");
 const exponent = /[eE]([-+]?\d{1,3})(?![\p{L}\d])/uy;
 const powerOfTen =
@@ -32,7 +31,7 @@ const superscripts = "⁰¹²³⁴⁵⁶⁷⁸⁹";
 const nameBefore = /[\p{Script=Latin}\p{Script=Greek}\p{Script=Cyrillic}_^]-?$/u;
 const mostDigits = 400;
 
-/** Numbers in their order. `decimal`: the decimal sign, where it is known. */
+/** Finds the numbers in the order of the text. `decimal` is the decimal sign, if it is known. */
 export function numbersIn(text: string, decimal: DecimalSign | null = null): FoundNumber[] {
   const digits = inAsciiDigits(text);
   const found: FoundNumber[] = [];
@@ -53,14 +52,14 @@ export function numbersIn(text: string, decimal: DecimalSign | null = null): Fou
   return free.length > 0 ? free : chosen;
 }
 
-/** The decimal sign on which all numbers with a single reading agree; null where there is none. */
+/** Returns the decimal sign on which all numbers with a single reading agree; null if there is none. */
 export function shownBy(found: readonly FoundNumber[]): DecimalSign | null {
   const shown = new Set(found.flatMap(({ readings }) => (readings.length === 1 ? [readings[0]!.decimal] : [])));
   shown.delete(null);
   return shown.size === 1 ? [...shown][0]! : null;
 }
 
-/** Unicode keeps the ten digits of a script in sequence, so a digit's value is its distance from the first of them. */
+/** In Unicode, the ten digits of a script are consecutive, so a digit's value is its distance from the first of them. */
 const inAsciiDigits = (text: string): string =>
   text
     .replaceAll(/[^\P{Nd}0-9]/gu, valueOfDigit)
@@ -88,7 +87,7 @@ function powerAt(text: string, at: number): { exponent: number; end: number } {
 const superscriptValue = (sign: string): string =>
   sign === "⁻" ? "-" : sign === "⁺" ? "+" : String(superscripts.indexOf(sign));
 
-/** A number's prefix (its sign, and a 0 that was left out before a point), and whether the digits end a name. */
+/** Returns a number's prefix (its sign, and a 0 that was left out before a point), and whether the digits belong to a name. */
 function beforeOf(text: string, start: number, digits: string): { prefix: string; isGlued: boolean } {
   const near = text.slice(Math.max(0, start - 4), start);
   const isFraction = /(?:^|[^\p{L}\p{N}.,])\.$/u.test(near) && /^\d+$/.test(digits);
@@ -129,7 +128,7 @@ function readingsOf(digits: string, prefix: string, power: number): Reading[] {
 
 const isDecimalSign = (sign: string): sign is DecimalSign => sign === "." || sign === ",";
 
-/** Groups of three; groups of two between the first and the last, as in India. */
+/** Whether the groups are thousands. Groups between the first and the last may have two digits, as in India. */
 const areThousands = (groups: readonly string[]): boolean =>
   /^[1-9]\d{0,2}$/.test(groups[0]!) &&
   groups.at(-1)!.length === 3 &&

@@ -1,20 +1,20 @@
-// The answer's number equals the reference's, within a tolerance. Units and other words are ignored.
+// 1 if the answer's number equals the reference's, within a tolerance. Units and other words are ignored.
 import { goldsOf } from "./exact.ts";
 import { atLeastZero, type Options, oneOf, type RewardItem, type Verify } from "./item.ts";
 import { type DecimalSign, numbersIn, shownBy } from "./numbers.ts";
 
 export const numericDefaults = {
-  /** Absolute; "" stands for the item's tolerance, or 0. */
+  /** Absolute tolerance; "" stands for the item's tolerance, or 0 if it has none. */
   tolerance: "",
-  /** As a share of the reference. The larger of both tolerances counts. */
+  /** Tolerance as a share of the reference. The larger of the two tolerances counts. */
   relative: "0",
-  /** Which number counts in an answer that has several; `only`: an answer with several different numbers is wrong. */
+  /** With `last`, the answer's last number counts. With `only`, an answer with several different numbers is also wrong. */
   read: "last",
-  /** The decimal sign in reference and answer; "": inferred from the numbers. */
+  /** The decimal sign in reference and answer; "" means that it is inferred from the numbers. */
   decimal: "",
 };
 
-/** Allows for errors in the last bits: 0.3 − 0.2 is not 0.1 in doubles. */
+/** Allows for errors in the last bits, because 0.3 − 0.2 is not 0.1 in doubles. */
 const slack = 1e-12;
 
 export function numeric(options: Options): Verify {
@@ -29,7 +29,7 @@ export function numeric(options: Options): Verify {
     const isNear = (value: number, target: number): boolean =>
       Math.abs(value - target) <=
       Math.max(tolerance, relative * Math.abs(target)) + slack * Math.max(1, Math.abs(target));
-    // The answer's own numbers show its decimal sign; if they do not, it is read like its reference.
+    // If the answer's own numbers do not show its decimal sign, the reference's decimal sign is used.
     const own = numbersIn(answer, decimal);
     const numbers = shownBy(own) === null ? numbersIn(answer, decimal ?? sign) : own;
     const said = numbers.at(-1)?.readings ?? [];
@@ -41,7 +41,7 @@ export function numeric(options: Options): Verify {
   };
 }
 
-/** Values and decimal sign of the references; those with several numbers, or with none, are left out. */
+/** Returns the values and the decimal sign of the reference and its aliases, except those that do not have exactly one number. */
 function targetsOf(item: RewardItem, decimal: DecimalSign | null): { values: number[]; sign: DecimalSign | null } {
   const single = goldsOf(item)
     .map((gold) => numbersIn(gold, decimal))

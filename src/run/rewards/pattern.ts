@@ -1,13 +1,13 @@
-// The answer matches a regular expression of RE2, anywhere unless the expression is anchored. RE2's time grows with the
-// answer's length alone, which is why it has neither backreferences nor lookaround.
+// 1 if the answer matches an RE2 regular expression, which may match anywhere unless it is anchored. RE2's time is linear in the answer's
+// length, which is why RE2 has neither backreferences nor lookaround.
 import { RE2JS } from "re2js";
 import { type Options, UnusableReference, type Verify } from "./item.ts";
 
-/** Maximum number of instructions of the compiled expression: each may be tried at each character. */
+/** Maximum number of instructions of the compiled expression. Each may be tried at every character. */
 const mostInstructions = 5000;
 const longestPattern = 2000;
 
-/** Compiles a pattern to a test. Throws UnusableReference. */
+/** Compiles a pattern to a function that tests a text. Throws UnusableReference. */
 export function linearPattern(pattern: string): (text: string) => boolean {
   if (pattern.length > longestPattern)
     throw new UnusableReference(`a pattern may have at most ${longestPattern} characters`);

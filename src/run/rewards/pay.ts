@@ -1,4 +1,4 @@
-// Computes the reward of each sampled answer of a step: every part of the plan judges it, and their weighted sum is
+// Computes the reward of each sampled answer of a step. Every part of the plan scores the answer, and the weighted sum of the scores is
 // clipped and normalised.
 import { availableParallelism } from "node:os";
 import { Failure } from "../../base/errors.ts";
@@ -12,7 +12,7 @@ import { judgeByProgram } from "./programs.ts";
 import { makeBuiltin } from "./verifiers.ts";
 
 export interface Sampled {
-  /** Answers to the same prompt share it. */
+  /** Number of the prompt, the same for all answers to it. */
   group: number;
   item: RewardItem;
   answer: string;
@@ -21,13 +21,13 @@ export interface Sampled {
 export interface PaidPart {
   name: string;
   weight: number;
-  /** Mean of the known scores, from 0 to 1; null where none is known. */
+  /** Mean of the known scores, from 0 to 1; null if none is known. */
   mean: number | null;
   unknown: number;
 }
 
 export interface Paid {
-  /** null: unknown, which is not 0. */
+  /** null means that the reward is unknown; it does not count as 0. */
   rewards: (number | null)[];
   /** Mean before clip and normalisation. */
   mean: number | null;
@@ -37,7 +37,7 @@ export interface Paid {
   running: Running;
 }
 
-/** Throws run_failed where a program or a model leaves a fifth of the answers unjudged, and the signal's reason when aborted. */
+/** Throws run_failed if a program or a model leaves a fifth of the answers unjudged, and the signal's reason when it is aborted. */
 export async function rewardsOf(
   plan: RewardPlan,
   answers: readonly Sampled[],
@@ -84,7 +84,7 @@ function meanOf(scores: readonly (number | null)[]): number | null {
 
 const unknownIn = (scores: readonly (number | null)[]): number => scores.filter((score) => score === null).length;
 
-/** Share of unknown rewards at which the judging program or model is taken to be broken. */
+/** At this share of unknown rewards, the judging program or model is taken to be broken. */
 const mostUnknown = 0.2;
 
 async function scoresOf(
@@ -159,7 +159,7 @@ async function judged(
   }
 }
 
-/** Returns null, and adds the reason to the problems, where a model that was to judge gave no answer. */
+/** Does the work. If the judging model gives no answer, adds the reason to `problems` and returns null. */
 async function unlessUnanswered(problems: string[], work: () => Promise<number | null>): Promise<number | null> {
   try {
     return await work();
@@ -170,10 +170,10 @@ async function unlessUnanswered(problems: string[], work: () => Promise<number |
   }
 }
 
-/** Questions asked of one judge at a time: enough for its engine to batch them. */
+/** Maximum number of questions to one judge at a time. This is enough for its engine to batch them. */
 export const mostAsked = 16;
 
-/** Results in order, with at most `most` calls in progress. After the first failure no more are started. */
+/** Returns the results in the order of the items. At most `most` calls run at a time. No call is started after the first failure. */
 export async function sideBySide<T, R>(items: readonly T[], most: number, work: (item: T) => Promise<R>): Promise<R[]> {
   const results: R[] = [];
   const left = inTurn(items);
@@ -184,7 +184,7 @@ export async function sideBySide<T, R>(items: readonly T[], most: number, work: 
   return results;
 }
 
-/** A generator, which a worker's failing loop closes for the other workers too. */
+/** All workers share this generator. When one worker's loop fails, it closes the generator, which also ends the other loops. */
 function* inTurn<T>(items: readonly T[]): Generator<[number, T]> {
   yield* items.entries();
 }

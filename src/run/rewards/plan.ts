@@ -1,5 +1,5 @@
-// Turns the `reward` block of a configuration into what a reinforce phase pays for, with every default filled in. A
-// setting that cannot be judged here is refused, with the name of its field, before anything is trained.
+// Turns the `reward` block of a configuration into the reward plan of a reinforce phase, with every default filled in. A setting for which
+// answers cannot be judged here is refused, with the name of its field, before anything is trained.
 import { invalid } from "../../base/errors.ts";
 import { type Criterion, UnusableReference } from "./item.ts";
 import { isTelling, type JudgeError, type MeasuredJudge, type PreferenceModel } from "./judged.ts";
@@ -11,35 +11,35 @@ const judgedTypes = ["verifier", "llm_judge", "rubric", "preference_model"] as c
 const types = [...judgedTypes, "composite"] as const;
 type JudgedType = (typeof judgedTypes)[number];
 
-/** As given; null and absent mean the same. */
+/** The block as given. null and absent mean the same. */
 export interface RewardBlock {
   type?: string | null;
   verifier_ref?: string | null;
   llm_judge?: { judge_model?: unknown; judge_provider?: unknown; criteria?: unknown } | null;
-  /** A document's name; without one each item's own rubric is used. */
+  /** A document's name. Without a name, each item's own rubric is used. */
   rubric_ref?: string | null;
   preference_model_ref?: string | null;
   clip?: readonly number[] | null;
   /**
-   * Weights of parts. `verifier`, `llm_judge`, `rubric` and `preference_model` use the fields beside this one; any
-   * other key is a verifier's reference, of which there may be several.
+   * Weights of the parts. `verifier`, `llm_judge`, `rubric` and `preference_model` use the other fields of this block. Any other key is the
+   * reference of a verifier, and there may be several such keys.
    */
   composite?: Readonly<Record<string, number>> | null;
   normalize?: string | null;
 }
 
-/** Used when a configuration has no reward: an answer must be the reference. */
+/** Used if a configuration has no reward. An answer must be the reference. */
 export const usualReward: RewardBlock = { type: "verifier", verifier_ref: "builtin:exact" };
 
 /** What is available to judge answers with. */
 export interface Means {
-  /** Whether an answer says that it does not know. */
+  /** Returns whether an answer says that it does not know. */
   declines: (answer: string) => boolean;
-  /** null: no folder of verifiers is set. */
+  /** null if no folder of verifiers is set. */
   programs: Programs | null;
   judges: ReadonlyMap<string, MeasuredJudge>;
   rubrics: ReadonlyMap<string, readonly Criterion[]>;
-  /** Rubrics by prompt; absent when no prompt has a rubric of its own. */
+  /** Rubrics by prompt; absent if no prompt has a rubric of its own. */
   itemRubrics?: ReadonlyMap<string, readonly Criterion[]>;
   preferenceModels: ReadonlyMap<string, PreferenceModel>;
 }
@@ -47,7 +47,7 @@ export interface Means {
 export type Scorer =
   | VerifierReference
   | ({ kind: "llm_judge"; judge: string; criteria: string[] } & JudgeError)
-  /** null: each item's own rubric. */
+  /** A `rubric` of null stands for each item's own rubric. */
   | ({ kind: "rubric"; judge: string; rubric: string | null } & JudgeError)
   | { kind: "preference_model"; model: string };
 
@@ -58,7 +58,7 @@ export interface RewardPart {
   scorer: Scorer;
 }
 
-/** Plain data, shown in the run's record. Applied in this order: parts, their weighted sum, clip, normalisation. */
+/** Plain data, shown in the run's record. The order is: parts, their weighted sum, clip, normalisation. */
 export interface RewardPlan {
   type: (typeof types)[number];
   parts: RewardPart[];
@@ -77,7 +77,7 @@ const settingOf = {
   composite: "composite",
 } as const;
 
-/** Throws validation failures that name the field. */
+/** Fills in every default. Throws a validation failure that names the field. */
 export function resolveReward(block: RewardBlock, means: Means): RewardPlan {
   const type = typeOf(block);
   const parts =
@@ -94,7 +94,7 @@ export function resolveReward(block: RewardBlock, means: Means): RewardPlan {
   };
 }
 
-/** The given type; without one, `composite` where it is set, or the only type whose setting is given. */
+/** Returns the given type. If there is none, returns `composite` if that is set, or else the only type whose setting is given. */
 function typeOf(block: RewardBlock): RewardPlan["type"] {
   const given = types.filter((type) => (block[settingOf[type]] ?? null) !== null);
   const type = block.type ?? (given.includes("composite") ? "composite" : given.length === 1 ? given[0]! : null);
@@ -177,14 +177,14 @@ function errorOf(judge: string, { judges }: Means): JudgeError {
   return { sensitivity, specificity };
 }
 
-/** Parts of the reward that need a judge. Throws when the block has no type. */
+/** Returns the parts of the reward that need a judge. Throws a validation failure if the type is unknown or cannot be inferred. */
 export function judgedParts(block: RewardBlock): ("llm_judge" | "rubric")[] {
   const type = typeOf(block);
   const names = type === "composite" ? Object.keys(block.composite ?? {}) : [type];
   return (["llm_judge", "rubric"] as const).filter((name) => names.includes(name));
 }
 
-/** The named judge, or the only one installed. */
+/** Returns the name of the given judge, or of the only one installed. Throws a validation failure if it cannot judge. */
 function judgeOf({ llm_judge }: RewardBlock, { judges }: Means): string {
   const field = "llm_judge.judge_model";
   const named = llm_judge?.judge_model ?? (judges.size === 1 ? [...judges.keys()][0]! : null);
@@ -204,7 +204,7 @@ const unnamed = (judges: ReadonlyMap<string, unknown>): string => `must name one
 
 const mostCriteria = 50;
 
-/** Each criterion is answered by yes or no, because a judge's marks from 1 to 10 follow style more than substance. */
+/** Reads the criteria. Each is answered with yes or no, because a judge's marks from 1 to 10 follow style more than substance. */
 export function criteriaOf({ llm_judge }: RewardBlock): string[] {
   const given = llm_judge?.criteria ?? null;
   const criteria: unknown[] = Array.isArray(given) ? given : given === null ? [] : [given];
@@ -217,7 +217,7 @@ export function criteriaOf({ llm_judge }: RewardBlock): string[] {
   return criteria;
 }
 
-/** Clip of the weighted sum, which lies within 0 and 1. */
+/** Reads the bounds to which the weighted sum, which is between 0 and 1, is clipped. */
 function clipOf(clip: readonly number[] | null): RewardPlan["clip"] {
   if (clip === null) return null;
   const [low, high] = clip;
@@ -230,7 +230,7 @@ function clipOf(clip: readonly number[] | null): RewardPlan["clip"] {
 const knownFields = ["type", ...Object.values(settingOf), "clip", "normalize"];
 const knownOfJudge = ["judge_model", "judge_provider", "criteria"];
 
-/** Warnings about settings that were given and are not used. */
+/** Returns warnings about settings that were given but are not used. */
 function warningsOf(block: RewardBlock, type: RewardPlan["type"], parts: readonly RewardPart[]): string[] {
   const used = new Set<string>([settingOf[type]]);
   for (const { name, scorer } of parts) {

@@ -1,7 +1,6 @@
-// An organisation's own verifiers: programs in one folder. Each call is a separate process, without network, without
-// our environment and within limits, that reads one line {prompt, answer, reference, passage} and writes one line
-// {"reward": 0 to 1, or null}. It is the operator's own program and may read what the service's user may read: it is
-// kept from the network, not from files.
+// Runs an organisation's own verifiers, which are programs in one folder. Each call is a separate process, without network, without our
+// environment variables and within resource limits. It reads one line {prompt, answer, reference, passage} and writes one line
+// {"reward": 0 to 1, or null}. Because the program is the operator's own, it may read every file that the service's user may read.
 import { constants } from "node:fs";
 import { access, lstat, readdir } from "node:fs/promises";
 import { join } from "node:path";
@@ -12,30 +11,29 @@ import type { RewardItem } from "./item.ts";
 export interface Programs {
   folder: string;
   names: readonly string[];
-  /** Why programs cannot be run here; null where they can. */
+  /** Why programs cannot be run here; null if they can. */
   refusal: string | null;
 }
 
 /** The timeout is far longer than the CPU limit, because the machine is busy with the run itself. */
 const limits = { timeoutMs: 30_000, maxBytes: 1 << 16 };
 const resources = [
-  // CPU seconds.
+  // In seconds.
   "--cpu=5",
-  // Bytes that each of its processes may write into memory; address space that is only reserved, as by many runtimes,
-  // is free.
+  // In bytes per process. The limit is on data, not on address space, because many runtimes reserve much more than they use.
   `--data=${1 << 30}`,
   `--fsize=${1 << 24}`,
   "--nofile=256",
   "--core=0",
 ];
-/** A user namespace, so that no privilege is needed; a process namespace, so that no child outlives the program. */
+/** The user namespace makes privileges unnecessary. The process namespace ensures that no child outlives the program. */
 const alone = ["--user", "--net", "--pid", "--fork", "--kill-child", "--"];
 const cleared = ["env", "-i", "PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8"];
 const name = /^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/;
 
 /**
- * The programs in the folder, and whether they can be run in isolation. Throws config_invalid where the folder cannot
- * be read.
+ * Lists the programs in the folder, and checks whether they can be run in isolation. Throws config_invalid if the folder cannot be
+ * read.
  */
 export async function openPrograms(folder: string): Promise<Programs> {
   const files = await readdir(folder).catch((error: Error) => {
@@ -46,7 +44,7 @@ export async function openPrograms(folder: string): Promise<Programs> {
   return { folder, names, refusal: await refusalHere() };
 }
 
-/** An executable regular file. A link is refused, because it could lead out of the folder. */
+/** Whether the path is an executable regular file. A link is refused, because it could lead out of the folder. */
 const isProgram = async (path: string): Promise<boolean> =>
   (await lstat(path)).isFile() &&
   (await access(path, constants.X_OK).then(
@@ -65,11 +63,11 @@ async function refusalHere(): Promise<string | null> {
 
 export interface Judged {
   reward: number | null;
-  /** Why the reward is unknown, where the program did not itself say null. */
+  /** Why the reward is unknown; null if it is known, or if the program itself returned null. */
   problem: string | null;
 }
 
-/** Throws the signal's reason when it is aborted. */
+/** Runs the program on one answer. Throws the signal's reason when it is aborted. */
 export async function judgeByProgram(
   folder: string,
   program: string,
@@ -99,7 +97,7 @@ export async function judgeByProgram(
     : { reward, problem: null };
 }
 
-/** The reward in the output; undefined where the line does not follow the protocol. */
+/** Returns the reward in the output; undefined if the output does not follow the protocol. */
 function rewardIn(output: string): number | null | undefined {
   const line = output.replace(/\r?\n$/, "");
   if (/[\r\n]/.test(line)) return undefined;

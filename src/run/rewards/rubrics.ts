@@ -1,7 +1,7 @@
-// Rubrics in documents and data sets. A document of the project is a rubric where `reward.rubric_ref` names it:
+// Reads rubrics from documents and data sets. A document of the project is a rubric if `reward.rubric_ref` names it:
 //
-//   CSV        the columns criterion and level
-//   otherwise  a list: an item is a criterion, of the level that its heading names
+//   CSV        has the columns criterion and level
+//   otherwise  has lists; an item is a criterion, and the heading above it begins with its level
 //
 // A data set may have a rubric for each prompt, in the column rubric: a JSON list of {"text", "level"}. A criterion
 // without a level is important.
@@ -14,7 +14,7 @@ import type { Criterion, Importance } from "./item.ts";
 
 const levels: readonly Importance[] = ["essential", "important", "optional"];
 const usualLevel: Importance = "important";
-/** The same limit as for the criteria of a judge. */
+/** The same limit as for a judge's criteria in the configuration. */
 const mostCriteria = 50;
 
 const refused = (message: string) => invalid(["config", "reward", "rubric_ref"], message);
@@ -22,7 +22,7 @@ const refused = (message: string) => invalid(["config", "reward", "rubric_ref"],
 const isNamed = ({ name }: SnapshotDocument, ref: string): boolean =>
   name === ref || basename(name, extname(name)) === ref;
 
-/** The document that `ref` names, with or without its extension, and its criteria. Throws a validation failure. */
+/** Finds the document that `ref` names, with or without its extension, and reads its criteria. Throws a validation failure. */
 export function rubricOf(
   documents: readonly SnapshotDocument[],
   ref: string,
@@ -69,7 +69,7 @@ function inLists({ text }: SnapshotDocument): Criterion[] {
   });
 }
 
-/** Criteria in the rubric cell of a data set's row; `where` names the row. Throws a validation failure. */
+/** Reads the criteria in the rubric cell of a data set's row. `where` names the row in messages. Throws a validation failure. */
 export function rubricInCell(cell: string, where: string): Criterion[] {
   let list: unknown;
   try {

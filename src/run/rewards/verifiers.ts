@@ -1,6 +1,6 @@
-// The built-in verifiers, and how a reference names one:
+// The built-in verifiers, and the references that name verifiers:
 //
-//   builtin:numeric?tolerance=0.5&read=only      options by name; in a value % is written %25 and & is written %26, "+" is itself
+//   builtin:numeric?tolerance=0.5&read=only      options by name; in a value, % is written %25 and & is written %26; + stays as it is
 //   program:units                                the program of that name in the folder of verifiers
 import { choice } from "./choice.ts";
 import { citation, citationDefaults } from "./citation.ts";
@@ -12,9 +12,9 @@ import { regex } from "./pattern.ts";
 
 interface Builtin {
   defaults: Options;
-  /** Options that must be given, having no default. */
+  /** Options that must be given, because they have no default. */
   needs: readonly string[];
-  /** Throws UnusableReference. `declines`: whether an answer says that it does not know. */
+  /** Makes the verifier. `declines` returns whether an answer says that it does not know. Throws UnusableReference. */
   make: (options: Options, declines: (answer: string) => boolean) => Verify;
 }
 
@@ -28,8 +28,8 @@ const builtins: Readonly<Record<string, Builtin>> = {
   refusal: {
     defaults: {},
     needs: [],
-    // 1 for declining where nothing answers the question, and only there; other verifiers judge whether an answer is
-    // right.
+    // 1 if the answer declines a question that the material does not answer, or does not decline one that it answers. Whether the answer is
+    // right is for other verifiers to judge.
     make: (_, declines) => (answer, item) => (declines(answer) === item.answerable ? 0 : 1),
   },
 };
@@ -38,7 +38,7 @@ export type VerifierReference =
   | { kind: "builtin"; verifier: string; options: Options }
   | { kind: "program"; program: string };
 
-/** Throws UnusableReference, for a built-in verifier also when its options are invalid. */
+/** Parses a reference. Throws UnusableReference if it, or an option of a built-in verifier, is invalid. */
 export function parseVerifier(reference: string): VerifierReference {
   const [, kind, name, query] = /^(builtin|program):([^?]*)(?:\?(.*))?$/su.exec(reference) ?? [];
   if (kind === undefined)

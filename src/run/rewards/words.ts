@@ -1,15 +1,14 @@
-// Words of a text in the form in which answers are compared: case, Unicode form, dashes and punctuation are ignored.
-// What changes a meaning is kept: the sign of a number, signs inside a number, symbols, and the signs in names like C++
-// and C#.
+// Splits a text into words in the form in which answers are compared. Case, Unicode form, dashes and punctuation are ignored. Signs that
+// change the meaning are kept: the sign of a number, signs inside a number, symbols, and the signs in names such as C++ and C#.
 export interface Word {
   text: string;
-  /** With its case. */
+  /** The word in its original case. */
   raw: string;
   /** End of the word in the plain text. */
   to: number;
 }
 
-// A script without spaces gives a word per character.
+// In a script without spaces, every character is a word.
 const word =
   /(?<![\p{L}\p{N}])-?\d+(?:[.,:/]\d+)*|[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}]|[\p{L}\p{M}\p{N}]+(?:'[\p{L}\p{M}]+)*[+#]*|[\p{S}%&]/gu;
 
@@ -29,13 +28,13 @@ export const wordsIn = (text: string): Word[] =>
 
 const articles = new Set(["a", "an", "the"]);
 
-/** The words without English articles, unless nothing else is left. */
+/** Returns the words without English articles; if there are only articles, returns all words. */
 export function withoutArticles(words: readonly string[]): readonly string[] {
   const kept = words.filter((one) => !articles.has(one));
   return kept.length > 0 ? kept : words;
 }
 
-/** Start positions of `wanted` in the text, overlapping or not; in linear time (Knuth, Morris and Pratt). */
+/** Returns the start positions of `wanted` in the text, overlapping ones included, in linear time (Knuth, Morris and Pratt). */
 export function occurrences(text: readonly string[], wanted: readonly string[]): number[] {
   if (wanted.length === 0) return [];
   const border = borders(wanted);
@@ -52,7 +51,7 @@ export function occurrences(text: readonly string[], wanted: readonly string[]):
   return starts;
 }
 
-/** For each prefix, the length of its longest proper prefix that is also its suffix. */
+/** Returns for each prefix the length of its longest proper prefix that is also its suffix. */
 function borders(words: readonly string[]): number[] {
   const border = [0];
   let length = 0;

@@ -137,7 +137,7 @@ export const prepareAutoAligns = (store: Store) => ({
     "UPDATE auto_align SET resumed_after = phases, help_json = '[]' WHERE id = :id",
   ),
   /**
-   * The gains of the owner's earlier phases over a base, newest first. A phase's result is on every card until the next
+   * The gains of the latest 50 phases of the owner's projects with this base, newest first. A phase's result is on every card until the next
    * phase ends, so the cards are grouped by checkpoint.
    */
   past: store.prepare<{ ownerId: string; baseId: string }, PastRow>(

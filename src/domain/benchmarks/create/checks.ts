@@ -1,6 +1,5 @@
 // Checks drafts with a model, which sees the draft's chunk and nothing else of the documents. A small model cannot be
-// trusted to write an answer. Instead, the right answer must be likelier to it than the wrong ones (note, gate 4:
-// extractive agreement).
+// trusted to write an answer. Instead, it must find the right answer likelier than the wrong ones.
 import { choose as likeliest } from "../../../base/likelihood.ts";
 import type { Draft } from "./gates.ts";
 
@@ -134,8 +133,8 @@ const mostKnown = 0.3;
 const mostDeclined = 0.2;
 
 /**
- * Chooses the items of the benchmark from the drafts that pass the checks, in the order of `checked`. The limits are
- * `mostKnown`, `mostDeclined`, and about as many choices guessed from the options alone as by chance. Also returns how
+ * Chooses the items of the benchmark from the drafts that pass the checks, in the order of `checked`. Known items
+ * are limited to `mostKnown`, declined ones to `mostDeclined`, and choices that are guessed from the options to what chance gives. Also returns how
  * many drafts pass each step.
  */
 export function choose(
@@ -157,7 +156,7 @@ export function choose(
   };
 }
 
-/** Keeps only the first items of a sort, so that it makes up at most `share` of the result. */
+/** Drops the last items for which `isOfSort` holds, so that they make up at most `share` of the result. */
 function upTo(all: readonly Checked[], share: number, isOfSort: (one: Checked) => boolean): Checked[] {
   const others = all.filter((one) => !isOfSort(one)).length;
   const room = Math.floor((share / (1 - share)) * others);

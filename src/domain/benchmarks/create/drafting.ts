@@ -1,5 +1,5 @@
-// Turns documents into drafts that no model has checked yet: plans which passages to ask about, has the questions written, and applies
-// the gates.
+// Turns documents into drafts, which are checked later: plans which passages to ask about, has the questions written and verified, and
+// applies the gates.
 import { Failure } from "../../../base/errors.ts";
 import type { SnapshotDocument } from "../../../contract/run-folder.ts";
 import type { Claim } from "../../../jobs/queue.ts";
@@ -57,7 +57,7 @@ async function withDocuments(
 
 /**
  * Number of verified passages for each item wanted; more than one, because the checks drop some. A passage is verified
- * if a reader gives the same answer as the writer to at least one of its questions.
+ * if the model, asked again, gives the same answer to at least one of the questions that it wrote.
  */
 const enough = 1.5;
 
@@ -95,7 +95,7 @@ export async function phrase(parts: MakeParts, claim: Claim, draft: DraftRow, si
           keep(at, [written[at]!.map((one) => (one === item ? searched : one))], since);
         }
       };
-      // If an earlier process ended between writing and searching, some questions still have to be searched for.
+      // If an earlier process ended between writing and searching, passages that answer some questions still have to be searched for.
       await searchOpen();
       while (written.length < plans.length && !isEnough()) {
         signal.throwIfAborted();

@@ -6,7 +6,7 @@
 // Invariants:
 //   1. Plans are stored in one transaction. So are the drafts that replace them, with the counts of the gates. So a restart finds
 //      all plans or drafts, or none.
-//   2. No passage is written about again, and no draft is checked again, once the result is stored. A group's results are stored
+//   2. Once the questions about a passage, or the verdict on a draft, are stored, that work is not repeated. A group's results are stored
 //      in one transaction under the claim.
 //   3. The benchmark appears as a whole, in the transaction that ends the job, and passes the same checks as an upload.
 import { rm, writeFile } from "node:fs/promises";

@@ -153,9 +153,9 @@ class Body {
 
   #table(table: XmlNode): void {
     let first = true;
-    for (const row of nodes(table).filter((node) => node.tag === "tr")) {
+    for (const row of partsOf(table, "tr")) {
       const cells: Piece[][] = [];
-      for (const cell of cellsOf(row)) {
+      for (const cell of partsOf(row, "tc")) {
         const properties = at(cell, "tcPr");
         const merge = at(properties, "vMerge");
         const goesOn = merge !== undefined && merge.attributes.val !== "restart";
@@ -169,12 +169,14 @@ class Body {
     }
   }
 
-  /** The text of a cell without its text boxes. A nested table is read cell by cell. */
+  /** The text of a cell. A text box follows its paragraph, and a nested table is read cell by cell. */
   #cell(parent: XmlNode): Piece[] {
     const pieces: Piece[] = [];
     for (const node of nodes(parent)) {
       if (node.tag === "p") {
-        pieces.push(this.#text.take("\n"), ...this.#runs(node, []));
+        const boxes: XmlNode[] = [];
+        pieces.push(this.#text.take("\n"), ...this.#runs(node, boxes));
+        for (const box of boxes) pieces.push(...this.#cell(box));
       } else if (node.tag !== "tcPr") pieces.push(...this.#cell(node));
     }
     return pieces;
@@ -183,7 +185,8 @@ class Body {
 
 const skipped = new Set("pPr rPr del moveFrom Fallback instrText delText delInstrText fldData footnoteRef".split(" "));
 
-const cellsOf = (row: XmlNode): XmlNode[] =>
-  nodes(row).flatMap((node) =>
-    node.tag === "tc" ? [node] : node.tag === "sdt" ? cellsOf(at(node, "sdtContent")!) : [],
+/** The rows of a table or the cells of a row. A content control (sdt) can enclose some of them. */
+const partsOf = (parent: XmlNode | undefined, tag: "tr" | "tc"): XmlNode[] =>
+  nodes(parent).flatMap((node) =>
+    node.tag === tag ? [node] : node.tag === "sdt" ? partsOf(at(node, "sdtContent"), tag) : [],
   );

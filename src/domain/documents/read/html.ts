@@ -326,6 +326,9 @@ class Reader {
           cells.push(i === 0 ? this.#textsIn(cell) : []);
         }
       }
+      // A cell above can also span columns to the right of the row's last cell.
+      for (let column = cells.length; column < reaching.length; column++)
+        reaching[column] = Math.max(0, (reaching[column] ?? 0) - 1);
       if (cells.every(isBlank)) continue;
       this.elements.push({ type: "row", first, cells });
       first = false;
