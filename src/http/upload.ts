@@ -176,7 +176,9 @@ const fileTooLarge = (most: number, setting: string): Failure =>
 const tooManyFiles = (most: number, setting: string | null): Failure =>
   new Failure(
     "too_large",
-    setting === null ? "Send one file at a time" : `An upload has more than ${most} files, the limit that ${setting} sets`,
+    setting === null
+      ? "Send one file at a time"
+      : `An upload has more than ${most} files, the limit that ${setting} sets`,
   );
 
 const malformed = (error: unknown): Failure =>
