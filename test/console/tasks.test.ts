@@ -87,7 +87,10 @@ describe("a newcomer's tasks", { skip: withoutBrowser }, () => {
 
   task("was the last alignment worth it?", async ({ page, click }) => {
     await click(page.locator(".card", { hasText: "Latest completed alignments" }).getByRole("link").first());
-    await page.getByText(/^Gain on the dev questions; .*: format$/).first().waitFor();
+    await page
+      .getByText(/^Gain on the dev questions; .*: format$/)
+      .first()
+      .waitFor();
   });
 
   task("which document taught the model nothing?", async ({ page, click }) => {
