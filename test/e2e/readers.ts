@@ -18,6 +18,7 @@ import type { SnapshotDocument } from "../../src/contract/run-folder.ts";
 import { headingOf } from "../../src/study/heading.ts";
 import { lexiconOf } from "../../src/study/lexicon.ts";
 import { type Passage, passagesOf } from "../../src/study/passages.ts";
+import type { StudyRow } from "../../src/study/row.ts";
 import { readJsonLines } from "../helpers/json-lines.ts";
 import { readFolder } from "./prove/material.ts";
 import { agreement, type Judged, type Verdict } from "./readers/agreement.ts";
@@ -82,9 +83,11 @@ async function rows(): Promise<void> {
   const { rows: made, report } = await studiedRows(documents, Number(values.threads));
   const { coverage, ...told } = report;
   process.stdout.write(`${JSON.stringify({ ...told, covered: coverage.covered })}\n`);
-  const passageOf = passagesFor(documents);
+  const passages = Map.groupBy(passagesOf(documents), ({ document }) => document);
+  const passageAt = ({ document_id, start, end }: NonNullable<StudyRow["source"]>): Passage =>
+    passages.get(document_id)!.find((passage) => passage.start < end && passage.end > start)!;
   show(
-    judged(made).map((row) => ({ ...row, passages: () => [passageOf(row)] })),
+    made.flatMap((row) => judged([row]).map((shown) => ({ ...shown, passages: () => [passageAt(row.source!)] }))),
     out,
   );
 }
