@@ -424,6 +424,11 @@ export const failures = {
     "The executable is damaged",
     "Copy it here again, and compare its SHA-256 with the published one.",
   ),
+  installation_damaged: row(
+    500,
+    "A file of the installation is missing or damaged",
+    "Install this version of plumbline again. In a source tree, restore the file from the repository.",
+  ),
   unpacking_failed: row(
     500,
     "The executable cannot unpack its files",
