@@ -67,7 +67,10 @@ test("a bill of materials that is none is refused", async () => {
   await assert.rejects(readSoftwareBill(at("none.json")), { code: "file_missing" });
 });
 
-async function make(name: string, change: { signWith?: string; models?: string[]; program?: string; licences?: string[] } = {}) {
+async function make(
+  name: string,
+  change: { signWith?: string; models?: string[]; program?: string; licences?: string[] } = {},
+) {
   const signer = await readSigner(change.signWith ?? at("key.pem"));
   const ingredients = {
     ...{ program: change.program ?? "/bin/true", version: "1.2.3", softwareBill },

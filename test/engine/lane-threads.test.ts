@@ -77,7 +77,9 @@ test("an answer's seconds include the step that ends it", async () => {
   });
   const secondsFor = async (maxTokens: number): Promise<number> => {
     let seconds = 0;
-    const onItem = (_: number, answer: { seconds: number }): void => void (seconds = answer.seconds);
+    const onItem = (_: number, answer: { seconds: number }): void => {
+      seconds = answer.seconds;
+    };
     const { signal } = new AbortController();
     await lane.evaluate(null, { prompts: [[1, 2]], maxTokens, startAt: 0, signal, onItem });
     return seconds;

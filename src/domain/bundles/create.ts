@@ -87,7 +87,10 @@ export async function createBundle(
     files: [...hashed.files, { path: "sbom.cdx.json", bytes: billBytes.length, sha256: sha256(billBytes) }],
   });
   // Fails here rather than making a bundle that every machine would refuse.
-  const content = parseManifest(manifest, (why) => new Failure("usage", `No bundle can be made of these files: ${why}`));
+  const content = parseManifest(
+    manifest,
+    (why) => new Failure("usage", `No bundle can be made of these files: ${why}`),
+  );
   const { key } = signer;
   const signature = signatureBytes({ key, signature: signer.sign(manifest) });
   const total = bundleBytes(content, filesFrom(manifest.length));
