@@ -262,7 +262,7 @@ export const failures = {
     "The run folder does not match its contract",
     "The message names the file and the field.",
   ),
-  run_failed: row(500, "The run failed", "Read events.jsonl and the trainer's log in the run folder."),
+  run_failed: row(500, "The run failed", "Read events.jsonl and run.log in the run folder."),
   run_crashed: row(500, "The run ended without a result", "Read events.jsonl in the run folder."),
   supervisor_restart: row(500, "The appliance restarted too many times during this work", "Read the appliance's log."),
   no_training_rows: row(
@@ -423,6 +423,11 @@ export const failures = {
     500,
     "The executable is damaged",
     "Copy it here again, and compare its SHA-256 with the published one.",
+  ),
+  installation_damaged: row(
+    500,
+    "A file of the installation is missing or damaged",
+    "Install this version of plumbline again. In a source tree, restore the file from the repository.",
   ),
   unpacking_failed: row(
     500,

@@ -4,7 +4,7 @@
 import { spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
-import type { Readable, Writable } from "node:stream";
+import { finished, type Readable, type Writable } from "node:stream";
 
 export interface Ended {
   code: number | null;
@@ -197,9 +197,8 @@ export function linesOf(stream: Readable): AsyncIterable<string> {
   return createInterface({ input: stream, crlfDelay: Number.POSITIVE_INFINITY });
 }
 
-/** Calls `callback` when this process's stdin closes, which tells a worker that its parent is gone. May call it twice. */
+/** Calls `callback` once when this process's stdin closes, which tells a worker that its parent is gone. */
 export function onParentGone(callback: () => void): void {
-  process.stdin.once("close", callback);
-  process.stdin.once("end", callback);
+  finished(process.stdin, { writable: false }, () => callback());
   process.stdin.resume();
 }

@@ -57,7 +57,7 @@ export interface Described {
 export interface ModelCatalog {
   /** Finds the model that answers a request. Throws not_found, or not_deployed for an aligned model that is not deployed. */
   resolve(caller: Caller, name: string): ResolvedModel;
-  /** Finds a model, deployed or not. Throws not_found. */
+  /** Finds a model, deployed or not. Throws not_found, with the ids of the models if several have the name. */
   find(ownerId: string, name: string): ResolvedModel;
   /**
    * Describes the owner's aligned model of an id or alias, or the base model of an id or name. Null if there is none. Names of channels
@@ -112,9 +112,15 @@ export function catalogModels(store: Store, log: Log): ModelCatalog {
   const base = (name: string): BaseRow | null => sql.baseNamed.get({ name }) ?? null;
   const aligned = (ownerId: string, name: string): AlignedRow | null => sql.alignedOf.get(asked(ownerId, name)) ?? null;
 
+  function notFound(ownerId: string, name: string): Failure {
+    const ids = sql.named.all({ ownerId, name }).map(({ id }) => id);
+    if (ids.length === 0) return modelNotFound();
+    return new Failure("not_found", `${ids.length} models are called ${name}; name one by its id: ${listOf(ids)}`);
+  }
+
   function find(ownerId: string, name: string): ResolvedModel {
     const row = sql.target.get(asked(ownerId, name));
-    if (!row) throw modelNotFound();
+    if (!row) throw notFound(ownerId, name);
     return toResolved(row, calibrationOf, sourcesOf);
   }
 
@@ -175,17 +181,17 @@ function onlyBase(bases: readonly BaseRow[], kinds: readonly ModelKind[]): strin
     if (first)
       throw invalid(
         ["body", "model"],
-        `field required: names the model that answers, ${namesOf([first, ...others])}`,
+        `field required: names the model that answers, ${listOf([first, ...others].map(({ id, name }) => `${id} (${name})`))}`,
         "missing",
       );
   }
   throw invalid(["body", "model"], "field required: no base model is installed", "missing");
 }
 
-/** Lists ids with their names: the first `mostNamed`, and the number of the others. */
-function namesOf(bases: readonly BaseRow[]): string {
-  const shown = bases.slice(0, mostNamed).map(({ id, name }) => `${id} (${name})`);
-  return [...shown, ...(bases.length > mostNamed ? [`${bases.length - mostNamed} more`] : [])].join(", ");
+/** Lists the first `mostNamed` models, and the number of the others. */
+function listOf(models: readonly string[]): string {
+  const left = models.length - mostNamed;
+  return [...models.slice(0, mostNamed), ...(left > 0 ? [`${left} more`] : [])].join(", ");
 }
 
 function toResolved(row: TargetRow, calibrationOf: CalibrationOf, sourcesOf: SourcesOf): ResolvedModel {

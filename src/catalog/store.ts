@@ -151,6 +151,10 @@ export const prepareModelReads = (store: Store) => ({
   alignedOf: store.prepare<{ ownerId: string; name: string; alignmentId: string | null }, AlignedRow>(
     `${alignedModels} WHERE m.owner_id = :ownerId AND (m.id = :name OR m.alignment_id = :alignmentId)`,
   ),
+  named: store.prepare<{ ownerId: string; name: string }, { id: string }>(
+    `SELECT id FROM aligned_model WHERE owner_id = :ownerId AND name = :name
+     UNION ALL SELECT id FROM base_model WHERE name = :name`,
+  ),
   deployed: store.prepare<[string], Pick<AlignedRow, "id" | "name" | "created_at">>(
     `SELECT id, name, created_at FROM aligned_model WHERE owner_id = ? AND deployment_status = 'DEPLOYED'
      ORDER BY created_seq DESC`,

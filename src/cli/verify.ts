@@ -13,7 +13,10 @@ export function register(program: Command): void {
     .command("verify")
     .description("check a backup, or a data folder even while it is served: the database, and each file's hash")
     .argument("[path]", "a backup or a data folder (default: PLUMBLINE_DATA)")
-    .option("--quick", "for a data folder: check the database and that each file exists, but read no files")
+    .option(
+      "--quick",
+      "for a data folder: read the database and the run folders; of other files, check only that they exist",
+    )
     .addHelpText(
       "after",
       `

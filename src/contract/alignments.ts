@@ -63,7 +63,10 @@ export const alignmentStatus = {
           required: ["memory_bytes", "threads"],
           properties: {
             memory_bytes: { type: "integer" },
-            gpu_memory_bytes: { type: "integer", description: "0: no GPU is used." },
+            gpu_memory_bytes: {
+              type: "integer",
+              description: "0: no GPU was found when the run was given its budget, and its GPU memory is not limited.",
+            },
             threads: { type: "integer" },
             pass_tokens: {
               type: "integer",

@@ -156,15 +156,20 @@ function withMetric(run: Run, config: AutoAlignRequest["config"]): Run {
 }
 
 /**
- * Logs warnings about settings that change nothing and settings that look like a mistake, unless the run is resumed.
+ * Logs warnings about settings that change nothing and settings that look like a mistake. What was logged is kept,
+ * because an earlier process may have been killed before it got here.
  */
 async function tellSettings(run: Run, ignored: PlanLimits["ignored"], doubts: readonly string[]): Promise<void> {
-  if (run.resumed) return;
+  const reasons = ignored.map(({ field, reason }) => `${field} (${reason})`);
   const warn = (code: string, message: string): Promise<void> =>
     run.events.append({ kind: "warning", phase: "preparing", code, message });
-  const reasons = ignored.map(({ field, reason }) => `${field} (${reason})`);
-  if (reasons.length > 0) await warn("settings_ignored", `Settings that have no effect: ${reasons.join("; ")}`);
-  if (doubts.length > 0) await warn("settings_doubtful", doubts.join(" "));
+  const told = { ignored: reasons, doubts };
+  const make = async () => {
+    if (reasons.length > 0) await warn("settings_ignored", `Settings that have no effect: ${reasons.join("; ")}`);
+    if (doubts.length > 0) await warn("settings_doubtful", doubts.join(" "));
+    return told;
+  };
+  await stage(join(run.folder, "plan", "settings"), sha256(JSON.stringify(told)), make, json());
 }
 
 async function openPlan(

@@ -83,13 +83,16 @@ export const withoutArtefact = (
 
 export const stoppedResult = (request: RunRequest): RunResult => ended(request, "stopped", null);
 
-/** A Failure keeps its code and message. Any other error becomes disk_full or run_failed; the log has its stack. */
+/**
+ * A Failure keeps its code and message. Any other error becomes disk_full or run_failed and is told in the log alone, because its message
+ * may name paths of the server, and users read the result.
+ */
 export function failedResult(request: RunRequest, error: unknown): RunResult {
   const failure =
     error instanceof Failure
       ? error
       : isErrno(error, "ENOSPC", "EDQUOT")
         ? new Failure("disk_full")
-        : new Failure("run_failed", `${(error as Error)?.message ?? error}`);
+        : new Failure("run_failed");
   return ended(request, "failed", { code: failure.code, message: failure.message });
 }

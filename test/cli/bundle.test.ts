@@ -6,6 +6,7 @@ import { test } from "node:test";
 import { places } from "../../src/base/config.ts";
 import { sha256OfFile } from "../../src/base/files.ts";
 import { type Finished, finish, startProcess } from "../../src/base/processes.ts";
+import { answerOf as answerOfVerb } from "../../src/cli/bundle/site.ts";
 import { exitCodes } from "../../src/cli/exit-codes.ts";
 import {
   type Applied,
@@ -19,6 +20,16 @@ import {
 } from "../helpers/bundle.ts";
 import { Installed, makeVersion } from "../helpers/installed.ts";
 import { plumbline, startServing, temporaryFolder } from "./plumbline.ts";
+
+test("a verb of the service that fails is told with its own code, and an unknown code as work that failed", () => {
+  const failed = (code: string) => () =>
+    answerOfVerb(["model", "ls"], JSON.stringify({ error: { code, message: "no room" } }), "");
+  assert.throws(failed("disk_full"), { code: "disk_full", message: "plumbline model ls: no room" });
+  assert.throws(failed("of_tomorrow"), { code: "work_failed", message: "plumbline model ls: no room" });
+  assert.throws(failed("toString"), { code: "work_failed" });
+  assert.throws(() => answerOfVerb(["model", "ls"], "", "broken\n"), { code: "work_failed", message: /broken$/ });
+  assert.deepEqual(answerOfVerb(["model", "ls"], '{"base_models":[]}', ""), { base_models: [] });
+});
 
 test("applied, a bundle's models are there and its program lies ready; applied again, nothing is left to do", async (context) => {
   const { run, data, out, settings, folder } = await makeBundle(context);

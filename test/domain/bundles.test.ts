@@ -67,14 +67,26 @@ test("a bill of materials that is none is refused", async () => {
   await assert.rejects(readSoftwareBill(at("none.json")), { code: "file_missing" });
 });
 
-async function make(name: string, change: { signWith?: string; models?: string[]; program?: string } = {}) {
+async function make(
+  name: string,
+  change: { signWith?: string; models?: string[]; program?: string; licences?: string[] } = {},
+) {
   const signer = await readSigner(change.signWith ?? at("key.pem"));
   const ingredients = {
-    ...{ program: change.program ?? "/bin/true", version: "1.2.3", licences: [at("LICENSE")], softwareBill },
+    ...{ program: change.program ?? "/bin/true", version: "1.2.3", softwareBill },
+    licences: change.licences ?? [at("LICENSE")],
     ...{ created, notAfter, models: change.models ?? [at("adapter with spaces.gguf"), encoder] },
   };
   return createBundle(at(name), ingredients, signer, silent);
 }
+
+test("files that no bundle can hold are refused before anything is signed, and in words about them", async () => {
+  await assert.rejects(make("twice.tar", { licences: [at("LICENSE"), at("LICENSE")] }), {
+    code: "usage",
+    message: "No bundle can be made of these files: a file is listed twice",
+  });
+  assert.ok(!existsSync(at("twice.tar")));
+});
 
 const open = (path: string, change: { pinned?: string[]; machine?: MachineKind; now?: Date } = {}) =>
   openBundle(

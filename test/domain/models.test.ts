@@ -281,7 +281,11 @@ describe("names", () => {
       room.store
         .prepare<[string]>("UPDATE aligned_model SET deployment_status = ? WHERE id = 'model_second'")
         .run(status);
-    assert.throws(() => room.catalog.models.find(ada.userId, "mine"), failsWith("not_found"));
+    assert.throws(() => room.catalog.models.find(ada.userId, "mine"), {
+      code: "not_found",
+      message: `2 models are called mine; name one by its id: ${room.modelId}, model_second`,
+    });
+    assert.throws(() => room.catalog.models.find(bob.userId, "mine"), { message: "Model not found" });
     move("DEPLOYED");
     assert.equal(room.catalog.models.find(ada.userId, "mine").modelId, "model_second");
     room.store.prepare("DELETE FROM aligned_model WHERE id = 'model_second'").run();

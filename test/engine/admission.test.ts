@@ -5,13 +5,14 @@ import { createLog } from "../../src/base/log.ts";
 import type { GenerateEnd, Tokenizer } from "../../src/engine/generator.ts";
 import { Batcher } from "../../src/engine/serve/batcher.ts";
 import type { NativeContext } from "../../src/engine/serve/binding.ts";
+import type { OffloadedPrompts } from "../../src/engine/serve/offloaded.ts";
 import { Turns } from "../../src/engine/serve/turns.ts";
 import { requestOf } from "./engine-fixture.ts";
 
 const refused = 7;
 
 /** Says token 1 for ever. What `failing` names fails. */
-function scripted(failing: { bias?: true; copy?: true }) {
+function scripted(failing: { bias?: true; copy?: true }, offloaded: Partial<OffloadedPrompts> | null = null) {
   const context = {
     decode: async (parts: { logitsAt: readonly number[] }[]) => parts.map(({ logitsAt }) => logitsAt.map(() => 0)),
     openSampler: () => ({
@@ -35,7 +36,7 @@ function scripted(failing: { bias?: true; copy?: true }) {
     context: context as unknown as NativeContext,
     tokenizer: tokenizer as unknown as Tokenizer,
     openGrammar: () => assert.fail("nobody asks for a grammar"),
-    offloaded: null,
+    offloaded: offloaded as OffloadedPrompts | null,
     turns: new Turns(),
     ...{ slots: 4, slotContext: 128, batch: 64, prefill: 16, queueLimit: 8 },
     threads: () => 1,
@@ -71,4 +72,21 @@ test("a beginning that cannot be copied fails who waits for it, not who computed
   assert.equal(second.status === "rejected" && second.reason.code, "inference_failed");
   assert.deepEqual(events, ["admission_failed"]);
   assert.equal(batcher.snapshot().active, 0);
+});
+
+test("where a longer beginning cannot be restored, a shorter one in an idle slot is not read again", async () => {
+  const own = [...prompt(1).slice(0, 20), ...prompt(200)];
+  const lost = { key: "", owner: "ada", cells: own, descriptor: 0, bytes: 0, release: () => {} };
+  let tries = 0;
+  const { ask } = scripted(
+    {},
+    {
+      find: ({ cells }) => (cells[30] === own[30] ? { offloaded: lost, length: own.length } : null),
+      restore: async () => ++tries === 0,
+      keep: async () => {},
+    },
+  );
+  await ask(prompt(1));
+  const { cachedTokens } = await ask(own);
+  assert.deepEqual([tries, cachedTokens], [1, 20]);
 });

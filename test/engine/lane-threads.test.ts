@@ -58,6 +58,39 @@ test("texts and log-probs are the same to the last bit with one thread and with 
   }
 });
 
+test("an answer's seconds include the step that ends it", async () => {
+  const context = {
+    openSampler: () => ({
+      top: async () => ({ tokens: Int32Array.of(7), logits: Float32Array.of(1) }),
+      dispose: () => {},
+    }),
+    ...{ clear: () => {}, setAdapter: () => {}, setThreads: () => {} },
+    decode: async (parts: unknown[]) => {
+      await new Promise((resolve) => setTimeout(resolve, 20));
+      return parts.map(() => [0]);
+    },
+  } as unknown as NativeContext;
+  const tokenizer = { eog: new Set(), bytesOf: () => new Uint8Array() };
+  const lane = new FixedLane({
+    ...{ context, tokenizer: tokenizer as never, turns: new Turns(), width: 1, slotContext: 512, batch: 64 },
+    ...{ threads: 1, threadChoice: new ThreadChoice(), threadsFree: () => 1 },
+  });
+  const secondsFor = async (maxTokens: number): Promise<number> => {
+    let seconds = 0;
+    const onItem = (_: number, answer: { seconds: number }): void => {
+      seconds = answer.seconds;
+    };
+    const { signal } = new AbortController();
+    await lane.evaluate(null, { prompts: [[1, 2]], maxTokens, startAt: 0, signal, onItem });
+    return seconds;
+  };
+  // The first token comes with the prompt, each other one with a step of its own.
+  for (const tokens of [1, 3]) {
+    const seconds = await secondsFor(tokens);
+    assert.ok(seconds > 0.018 * tokens, `${tokens} tokens in ${seconds} s`);
+  }
+});
+
 test("an evaluation goes on with fewer threads where a step takes many times as long with all", async () => {
   let threads = 2;
   const used: number[] = [];

@@ -83,6 +83,12 @@ test("a sequence is carried out to the letter, its end is a pause, and a stop th
     cardsOf(folder).map(({ next }) => (next.kind === "phase" ? next.phase.arm : next.kind)),
     ["supervised", "distil", "scale", "end"],
   );
+  // Three steps of four rows; only supervised training takes rows in turn.
+  const seen = [1, 2, 3].map((number) => readFileSync(join(folder, "plan", `phase-${number}`, "phase.json"), "utf8"));
+  assert.deepEqual(
+    seen.map((phase) => JSON.parse(phase).adapter.rowsSeen),
+    [12, 12, 12],
+  );
   assert.deepEqual(brokenRules(folder), []);
   // Asked again without anything new it says the same.
   claimAutoAlign(folder, {});

@@ -1,6 +1,7 @@
 // The guards: what they ask, and that what they measure is what its name says.
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { after, before, test } from "node:test";
 import { formatChat } from "../../src/engine/format/chat-format.ts";
@@ -220,4 +221,21 @@ test("who keeps within the limits is preferred, unless answers are given up for 
   // Without a benchmark there is nothing to give up.
   const bare = (penalty: number): Examined => ({ ...examined(30, penalty), answers: [] });
   assert.ok(isPreferred(bare(0), bare(1)) && !isPreferred(bare(1), bare(0)));
+});
+
+test("a file of guards that is missing or is no JSON is named, with what to do", async () => {
+  const folder = mkdtempSync(join(tmpdir(), "guards-"));
+  const refused = (name: string, why: RegExp) =>
+    assert.rejects(readGuards(folder), (error: Error & { code: string; hint: string }) => {
+      assert.equal(error.code, "installation_damaged");
+      assert.ok(error.message.startsWith(`${join(folder, name)}: `), error.message);
+      assert.match(error.message, why);
+      return /Install this version of plumbline again/.test(error.hint);
+    });
+  cpSync(join(config, "guards"), folder, { recursive: true });
+  writeFileSync(join(folder, "general.jsonl"), "{");
+  await refused("general.jsonl", /JSON/);
+  rmSync(join(folder, "prose.txt"));
+  await refused("prose.txt", /: does not exist$/);
+  rmSync(folder, { recursive: true });
 });

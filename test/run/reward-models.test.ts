@@ -194,6 +194,26 @@ test("a run that was stopped while it asked goes on without asking anything twic
   );
 });
 
+test("a run that ended while its judge was tried tells settings and the judge's rates once it goes on, and never again", async () => {
+  const folder = await folderOf();
+  const config = { ...few, ...byJudge(), checkpointing: { magic: 1 } };
+  claimAutoAlign(folder, { request: { target_score: 99, max_compute_hours: 0, sequencing: ["reinforce"], config } });
+  const clock = { monotonicMs: () => 0, now: () => "2026-01-01T00:00:00.000Z" };
+  const run = (say: Parameters<typeof answering>[0]) =>
+    runAlignment(folder, partsOf({ over: { control: answering(say).control, clock } }));
+  const told = () => eventsOf(folder).filter(({ message }) => /^The judge accepts|^Settings that have/.test(message!));
+  await run(() => new Error("The upstream did not answer"));
+  assert.equal(told().length, 0);
+  for (const _ of ["goes on", "starts again"]) {
+    claimAutoAlign(folder, {});
+    assert.equal((await run(judged)).error, null);
+    assert.deepEqual(
+      told().map(({ kind }) => kind),
+      ["decision", "warning"],
+    );
+  }
+});
+
 test("a judge that tells nothing, and one that does not answer, end the run before anything is trained", async () => {
   const nothing = await reinforced(byJudge(), () => "Yes");
   assert.match(nothing.result.error!.message, /^config\.reward\.llm_judge\.judge_model: model_judge cannot tell good/);

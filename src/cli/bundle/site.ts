@@ -2,7 +2,7 @@
 // settings.
 import { chmod, mkdir } from "node:fs/promises";
 import { type Config, environmentOf, places, readConfig } from "../../base/config.ts";
-import { Failure } from "../../base/errors.ts";
+import { Failure, type FailureCode, failures } from "../../base/errors.ts";
 import { makeFolder } from "../../base/files.ts";
 import { createLog } from "../../base/log.ts";
 import { finish, startProcess } from "../../base/processes.ts";
@@ -86,8 +86,11 @@ async function serviceSite(installed: Installation, at: Layout): Promise<Site> {
   };
 }
 
-/** Parses what a verb printed with --json. Throws work_failed, with the verb's message if it reported a failure. */
-function answerOf(words: string[], stdout: string, stderr: string): unknown {
+/**
+ * Parses what a verb printed with --json. Throws the failure that the verb reported, with its code, and work_failed if the verb gave no
+ * answer or reported a code that this version does not know.
+ */
+export function answerOf(words: string[], stdout: string, stderr: string): unknown {
   let answer: { error?: { code: string; message: string } };
   try {
     answer = JSON.parse(stdout) as typeof answer;
@@ -95,5 +98,7 @@ function answerOf(words: string[], stdout: string, stderr: string): unknown {
     throw new Failure("work_failed", `plumbline ${words.join(" ")} gave no answer: ${stderr.trim()}`, { cause });
   }
   if (answer.error === undefined) return answer;
-  throw new Failure("work_failed", `plumbline ${words.join(" ")}: ${answer.error.message}`);
+  const { code, message } = answer.error;
+  const known = Object.hasOwn(failures, code) ? (code as FailureCode) : "work_failed";
+  throw new Failure(known, `plumbline ${words.join(" ")}: ${message}`);
 }

@@ -170,7 +170,7 @@ async function showOne(view, id, autoAlignId) {
 	};
 	if (!(await draw())) return;
 	void every(signal, 4_000, draw);
-	void followEvents(params, signal, now);
+	followEvents(params, signal, now).catch(view.fail);
 }
 
 /**
@@ -179,11 +179,10 @@ async function showOne(view, id, autoAlignId) {
  */
 async function followEvents(params, signal, now) {
 	const name = `auto.${params.auto_align_id}`;
-	let last = sessionStorage.getItem(name) ?? "";
+	const last = sessionStorage.getItem(name) ?? "";
 	try {
 		for await (const { id, data } of events("alignments_auto_align_events", { params, signal }, last)) {
-			last = id;
-			sessionStorage.setItem(name, last);
+			sessionStorage.setItem(name, id);
 			const event = JSON.parse(data);
 			if (typeof event.done === "number") now.textContent = detailText({ total: null, unit: "", rate: null, seconds_left: null, ...event });
 		}

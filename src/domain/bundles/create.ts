@@ -52,7 +52,7 @@ type Tell = (phase: "hashing" | "writing", doneBytes: number, totalBytes: number
 
 /**
  * Writes a signed bundle to `target`, which must not exist yet, and reports its progress to `tell`. Throws usage, file_missing,
- * program_invalid, model_invalid, bundle_invalid, bundle_no_space.
+ * program_invalid, model_invalid, bundle_no_space.
  */
 export async function createBundle(
   target: string,
@@ -87,7 +87,10 @@ export async function createBundle(
     files: [...hashed.files, { path: "sbom.cdx.json", bytes: billBytes.length, sha256: sha256(billBytes) }],
   });
   // Fails here rather than making a bundle that every machine would refuse.
-  const content = parseManifest(manifest);
+  const content = parseManifest(
+    manifest,
+    (why) => new Failure("usage", `No bundle can be made of these files: ${why}`),
+  );
   const { key } = signer;
   const signature = signatureBytes({ key, signature: signer.sign(manifest) });
   const total = bundleBytes(content, filesFrom(manifest.length));

@@ -73,10 +73,12 @@ const check = compile(manifest);
 
 export const manifestBytes = (content: Manifest): Buffer => Buffer.from(`${JSON.stringify(content, null, 1)}\n`);
 
-/** Parses and checks a manifest whose signature is valid. Throws bundle_invalid. */
-export function parseManifest(bytes: Buffer): Manifest {
-  const wrong = (why: string): Failure =>
-    new Failure("bundle_invalid", `The bundle is signed, but this version does not know its format: ${why}`);
+/** The failure of a bundle whose signature is valid, but not its manifest. */
+const unknownFormat = (why: string): Failure =>
+  new Failure("bundle_invalid", `The bundle is signed, but this version does not know its format: ${why}`);
+
+/** Parses and checks a manifest whose signature is valid. Throws bundle_invalid, or what `wrong` makes of the reason. */
+export function parseManifest(bytes: Buffer, wrong = unknownFormat): Manifest {
   let value: unknown;
   try {
     value = JSON.parse(bytes.toString("utf8"));

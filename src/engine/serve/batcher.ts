@@ -251,7 +251,7 @@ export class Batcher {
   /**
    * Gives a job the idle slot that holds the longest prefix of its prompt, of the same owner and adapter. If a longer prefix is
    * held elsewhere, or none is held at all, the job gets a fresh slot. The prefix is then restored from an offloaded prompt, or
-   * copied later from a busy slot that holds it or is reading it.
+   * copied later from a busy slot that holds it or is reading it. If it cannot be restored, the next longest prefix is copied.
    */
   private async place(job: Job, free: Slot[]): Promise<void> {
     const { prompt, sampling, session = null } = job.request;
@@ -259,7 +259,7 @@ export class Batcher {
     const busy = this.longestPrefix(job, this.active());
     const offloaded = this.offloadedPrefix(job);
     const best = Math.max(idle?.length ?? 0, busy?.length ?? 0, offloaded?.length ?? 0);
-    const slot = idle?.length === best ? idle.slot : this.freshSlot(job);
+    const slot = idle?.length === best ? idle.slot : this.freshSlot(job, idle?.slot ?? null);
     const before: Held = { key: slot.key, owner: slot.owner, cells: slot.cells };
     // Assign the job before the first await, because code that runs in the meantime must find the job on its slot.
     slot.job = job;
@@ -269,7 +269,7 @@ export class Batcher {
     job.startedAt = performance.now();
     job.request.onSlot?.();
     this.forgetOlder(slot);
-    const kept = idle?.slot === slot ? idle.length : 0;
+    const kept = idle?.slot === slot && idle.length === best ? idle.length : 0;
     if (before.cells.length >= leastReuse && kept < before.cells.length / 2)
       await this.options.offloaded?.keep(before, slot.id);
     if (kept > 0 && this.cutTo(slot, before.cells, kept)) slot.cells = prompt.slice(0, kept);
@@ -277,7 +277,9 @@ export class Batcher {
     else {
       this.options.context.clear(slot.id);
       slot.cells = [];
-      slot.source = busy;
+      const isIdleBest = idle !== null && idle.slot !== slot && idle.length >= (busy?.length ?? 0);
+      if (isIdleBest) await this.copy(idle.slot, slot, idle.length);
+      else slot.source = busy;
     }
     slot.pending = prompt;
     slot.at = job.cached = slot.cells.length;
@@ -303,13 +305,17 @@ export class Batcher {
     return (await this.options.offloaded!.restore(offloaded, slot.id)) && this.cutTo(slot, offloaded.cells, length);
   }
 
-  /** Returns a free slot, next to the job's group if possible. A slot that holds a conversation is taken only if there is no other. */
-  private freshSlot(job: Job): Slot {
+  /**
+   * Returns a free slot, next to the job's group if possible. A slot that holds a conversation is taken only if there is no other,
+   * and so is `shorter`, which holds a shorter prefix of the prompt.
+   */
+  private freshSlot(job: Job, shorter: Slot | null): Slot {
     const members = this.active().filter((slot) => slot.key === job.key);
     const ids = members.map((slot) => slot.id);
     const isTaken = (id: number): boolean => this.slots[id]!.job !== null;
-    const free = slotBeside(this.slots.length, ids, (id) => isTaken(id) || this.isKept(id));
+    const free = slotBeside(this.slots.length, ids, (id) => isTaken(id) || this.isKept(id) || id === shorter?.id);
     if (free >= 0) return this.slots[free]!;
+    if (shorter !== null && !this.isKept(shorter.id)) return shorter;
     // All free slots hold conversations, so take the slot whose last job was admitted longest ago.
     return this.slots.filter((slot) => slot.job === null).sort((a, b) => a.turn - b.turn)[0]!;
   }

@@ -41,6 +41,17 @@ interface Row {
   open: boolean;
 }
 
+/** Time that a group has taken. */
+interface Clock {
+  /** Seconds of the steps that have ended. */
+  seconds: number;
+  /** When the current step began, in ms of the monotonic clock. */
+  start: number;
+}
+
+/** Returns the seconds of a group up to now, inside a step. */
+const secondsOf = ({ seconds, start }: Clock): number => seconds + (performance.now() - start) / 1000;
+
 export class FixedLane {
   private readonly options: FixedLaneOptions;
   private readonly samplers: NativeSampler[];
@@ -124,13 +135,13 @@ export class FixedLane {
     signal: AbortSignal,
   ): Promise<readonly Row[]> {
     const { width, turns } = this.options;
-    const clock = { seconds: 0 };
+    const clock: Clock = { seconds: 0, start: 0 };
     const timed = (work: () => Promise<void>): Promise<void> =>
       turns.run(async () => {
         signal.throwIfAborted();
-        const start = performance.now();
+        clock.start = performance.now();
         await work();
-        clock.seconds += (performance.now() - start) / 1000;
+        clock.seconds = secondsOf(clock);
       });
     const rows = Array.from({ length: width }, (_, sequence) => newRow(sequence, sequence < prompts.length));
     for (const row of rows) if (row.index !== null) await this.read(row, prompts[row.index]!, maxTokens, clock, timed);
@@ -142,7 +153,7 @@ export class FixedLane {
     row: Row,
     prompt: readonly number[],
     maxTokens: number,
-    clock: { seconds: number },
+    clock: Clock,
     timed: (work: () => Promise<void>) => Promise<void>,
   ): Promise<void> {
     const { context, batch } = this.options;
@@ -158,7 +169,7 @@ export class FixedLane {
       });
   }
 
-  private async step(rows: readonly Row[], maxTokens: number, clock: { seconds: number }): Promise<void> {
+  private async step(rows: readonly Row[], maxTokens: number, clock: Clock): Promise<void> {
     const { context } = this.options;
     const parts = rows.map((row) => {
       if (row.open) return { sequence: row.sequence, position: row.position, tokens: [row.next], logitsAt: [0] };
@@ -175,7 +186,7 @@ export class FixedLane {
     }
   }
 
-  private take(row: Row, top: TopLogits, maxTokens: number, clock: { seconds: number }): void {
+  private take(row: Row, top: TopLogits, maxTokens: number, clock: Clock): void {
     const { tokenizer, slotContext } = this.options;
     const token = top.tokens[0]!;
     const { answer } = row;
@@ -188,7 +199,7 @@ export class FixedLane {
     if (row.open) return;
     answer.text += row.text.finish();
     answer.finishReason = ends ? "stop" : "length";
-    answer.seconds = clock.seconds;
+    answer.seconds = secondsOf(clock);
   }
 
   /** Scores one row, as in `score`. `kept`: number of its first tokens whose cells are kept from the row before. */

@@ -6,8 +6,10 @@ import { formatTrainingRow } from "../../engine/format/chat-format.ts";
 import type { Trainer } from "../../engine/train/trainer.ts";
 import { ownOrEnglish } from "../../study/languages.ts";
 import type { Run } from "../context.ts";
+import type { DevAnswer } from "../dev-check.ts";
 import type { Episode } from "../environment/episodes.ts";
 import type { EnvironmentPlan } from "../environment/plan.ts";
+import { isRight } from "../plan/deficits.ts";
 import { plainItem } from "../rewards/item.ts";
 import { rewardsOf, type Sampled } from "../rewards/pay.ts";
 import type { Means, RewardPlan } from "../rewards/plan.ts";
@@ -18,6 +20,16 @@ import type { SamplingPlan } from "./sampling.ts";
 
 /** The answer that is shown. It is in English, the language in which evaluations recognise declining. */
 export const declining = (): string => ownOrEnglish(null, "not_stated");
+
+/** Returns what declining would earn as the answer to a question of dev. */
+export function scoreOfDeclining({ parts, points }: Run, item: DevAnswer["item"]): number {
+  const answer = declining();
+  return points({ item, answer, correct: parts.grade(answer, item).correct });
+}
+
+/** Whether an answer is right, and not only paid for declining. */
+export const isRightAnswer = (run: Run, answer: DevAnswer): boolean =>
+  isRight(run.points(answer), scoreOfDeclining(run, answer.item));
 
 interface Plan {
   reward: RewardPlan;

@@ -5,11 +5,10 @@ import { formatChat } from "../../engine/format/chat-format.ts";
 import { type BaseSaid, devAnswers } from "../choose.ts";
 import type { Run } from "../context.ts";
 import type { DevAnswer, Draw } from "../dev-check.ts";
-import { isRight } from "../plan/deficits.ts";
 import type { Diagnosis, ProbedItem } from "../plan/state.ts";
 import type { DevPrompt } from "../rows.ts";
 import type { OpenedBase } from "../training.ts";
-import { declining } from "./declining.ts";
+import { isRightAnswer, scoreOfDeclining } from "./declining.ts";
 import { passagesFor } from "./passages.ts";
 
 /**
@@ -50,7 +49,7 @@ export async function diagnose(
         closed_book: run.points(closed),
         open_book: run.points(read[at]!),
         sampled: sampled[at]!,
-        format_only: !isRight(run.points(closed)) && golds.some((gold) => containsWords(closed.answer, gold)),
+        format_only: !isRightAnswer(run, closed) && golds.some((gold) => containsWords(closed.answer, gold)),
         disputed: isDisputed(
           run,
           said,
@@ -60,11 +59,6 @@ export async function diagnose(
       };
     }),
   };
-}
-
-function scoreOfDeclining({ parts, points }: Run, item: DevPrompt["item"]): number {
-  const answer = declining();
-  return points({ item, answer, correct: parts.grade(answer, item).correct });
 }
 
 /**
@@ -88,7 +82,7 @@ export async function sampledShares(
       { ...asked, prompts: dev },
       { unit: "sampled answers", draw: drawOf(run, at) },
     );
-    for (const [index, answer] of answers.entries()) right[index]! += Number(isRight(run.points(answer)));
+    for (const [index, answer] of answers.entries()) right[index]! += Number(isRightAnswer(run, answer));
   }
   return right.map((count) => count / draws);
 }

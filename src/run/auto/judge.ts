@@ -84,7 +84,7 @@ export interface JudgeRecord extends JudgeError {
 
 /**
  * Measures a judge once and keeps the result, with the device hours that it took. `withJudge` calls `work` with the
- * judge ready for use.
+ * judge ready for use. `tell` is called with the result before it is kept, so that no kill can leave it untold.
  */
 export function measuredJudge(
   run: Run,
@@ -92,13 +92,20 @@ export function measuredJudge(
   {
     name,
     withJudge,
-  }: { name: string; withJudge: (work: (judge: Judge) => Promise<JudgeRecord>) => Promise<JudgeRecord> },
+    tell,
+  }: {
+    name: string;
+    withJudge: (work: (judge: Judge) => Promise<JudgeRecord>) => Promise<JudgeRecord>;
+    tell: (record: JudgeRecord) => Promise<void>;
+  },
 ): Promise<JudgeRecord & { hours: number }> {
   const identity = sha256(JSON.stringify([identityOf(run.request), name, trials]));
   const measure = async () => {
     const began = run.parts.clock.monotonicMs();
     const record = await withJudge((judge) => measured(judge, trials, run.parts.control.signal));
-    return { ...record, hours: hoursSince(run, began) };
+    const hours = hoursSince(run, began);
+    await tell(record);
+    return { ...record, hours };
   };
   return stage(join(run.folder, "plan", "judge"), identity, measure, json());
 }

@@ -98,8 +98,8 @@ function trialsFor(
 }
 
 /**
- * Returns the judge that the reward names (otherwise the base) with its measured error rates, and the hours. Unless the
- * run is resumed, the rates are written to the log.
+ * Returns the judge that the reward names (otherwise the base) with its measured error rates, and the hours. The process
+ * that measures the rates writes them to the log.
  */
 async function judgedBy(
   run: Run,
@@ -111,8 +111,8 @@ async function judgedBy(
   const record = await measuredJudge(run, trials, {
     name: JSON.stringify(named),
     withJudge: (work) => (named === null ? withBaseJudge(run, work) : work(judge)),
+    tell: (measured) => tell(run, measured),
   });
-  if (!run.resumed) await tell(run, record);
   const { sensitivity, specificity, hours } = record;
   return { means: { judges: new Map([[name, { judge, sensitivity, specificity }]]) }, hours };
 }

@@ -27,7 +27,7 @@ export interface Adapter {
   path: string | null;
   /** The adapter is scaled by alpha / rank. An edit makes the rank larger than the recipe's. */
   shape: AdapterShape;
-  /** Rows in the supervised phases of this checkpoint and its parents, counted as steps times the batch size. */
+  /** Rows that the supervised phases of this checkpoint and its parents took in turn, where the next phase goes on. */
   rowsSeen: number;
 }
 
@@ -115,7 +115,6 @@ interface Trained {
 
 async function train(order: PhaseOrder, checkpoints: string): Promise<Trained> {
   const { run, base, plan, prepared, from, number, stepsBefore } = order;
-  const { recipe } = run.request;
   const { clock } = run.parts;
   const startUp = order.startUp();
   const began = clock.monotonicMs();
@@ -134,9 +133,8 @@ async function train(order: PhaseOrder, checkpoints: string): Promise<Trained> {
   const { state } = training;
   // At least one step is made, because a phase without any would cost its check and tell the planner nothing.
   const isOver = (): boolean => state.step > stepsBefore && hours() > plan.hours;
-  const { inTrainer, shape, outcome } = await arms[plan.arm](order, training, isOver);
+  const { inTrainer, shape, outcome, rowsTaken = 0 } = await arms[plan.arm](order, training, isOver);
   const steps = plan.arm === "scale" ? 0 : state.step - stepsBefore;
-  const rows = plan.arm === "supervised" ? steps * recipe.training.batch_size : 0;
   const made: PhaseMade = {
     record: {
       ...plan,
@@ -146,7 +144,7 @@ async function train(order: PhaseOrder, checkpoints: string): Promise<Trained> {
       setup_hours: startUp + (opened - began) / 3_600_000,
       ...(outcome !== undefined && { outcome }),
     },
-    adapter: { id: idOfPhase(number), shape, rowsSeen: from.rowsSeen + rows },
+    adapter: { id: idOfPhase(number), shape, rowsSeen: from.rowsSeen + rowsTaken },
     losses: state.losses,
     trainedTokens: state.trainedTokens,
     processedTokens: state.processedTokens,
@@ -155,8 +153,11 @@ async function train(order: PhaseOrder, checkpoints: string): Promise<Trained> {
   return { made, training, inTrainer };
 }
 
-/** Result of an arm: the name of its adapter in the trainer, the adapter's shape and, for edits, the outcome. */
-type Worked = Omit<Represented, "outcome"> & Partial<Represented>;
+/**
+ * Result of an arm: the name of its adapter in the trainer, the adapter's shape, for edits the outcome, and for
+ * supervised training the number of rows that were taken in turn.
+ */
+type Worked = Omit<Represented, "outcome"> & Partial<Represented> & { rowsTaken?: number };
 
 /** Carries out an arm, at most until its steps are done or `isOver` returns true. */
 type Work = (order: PhaseOrder, training: Training, isOver: () => boolean) => Promise<Worked>;
@@ -208,12 +209,13 @@ async function supervised(
   while (state.step < end && !isOver()) {
     await run.turn();
     const done = state.step - stepsBefore;
-    const batch = rows.slice(done * recipe.batch_size, (done + 1) * recipe.batch_size);
+    const batch = rows.slice(done * recipe.batch_size, (done + 1) * recipe.batch_size).map(({ row }) => row);
     const rate = learningRateAt(done + 1, plan.steps, peakRate * plan.rate_factor * share, optimizer);
     await step(run, training, batch, { rate, end, began: run.parts.clock.monotonicMs() });
     if (state.step % checkpointing.save_every_steps === 0) await saveStep(run, training);
   }
-  return trained(training);
+  const seen = rows.slice(0, (state.step - stepsBefore) * recipe.batch_size);
+  return { ...trained(training), rowsTaken: seen.filter(({ isInTurn }) => isInTurn).length };
 }
 
 /**
@@ -233,6 +235,12 @@ const warmUpAgain = (steps: number, optimizer: Recipe["optimizer"]): number =>
  */
 const focusShare = 0.5;
 
+/** A row of a phase, and whether it was its turn. It was not if the row is there for a lost answer. */
+interface PhaseRow {
+  row: TrainingRow;
+  isInTurn: boolean;
+}
+
 /**
  * Returns `count` rows for a phase, shuffled by the phase's seed. They are taken rung by rung, each rung in a seeded
  * order, beginning at position `from` and starting over after the last row. If a regression lost answers, up to half of
@@ -246,7 +254,7 @@ export function rowsOf(
     seeds,
     lostGolds,
   }: { from: number; count: number; seeds: { order: number; phase: number }; lostGolds: readonly string[] },
-): TrainingRow[] {
+): PhaseRow[] {
   const rungs = Map.groupBy(rows, (row) => row.rung);
   const ordered = [...rungs.keys()]
     .sort((a, b) => a - b)
@@ -258,7 +266,7 @@ export function rowsOf(
     lostGolds.some((gold) => containsWords(row.messages.at(-1)!.content, gold));
   const lost = lostGolds.length === 0 ? [] : ordered.filter(says).slice(0, Math.floor(focusShare * count));
   const next = Array.from({ length: count - lost.length }, (_, at) => ordered[(from + at) % ordered.length]!);
-  const all = [...lost, ...next];
+  const all = [...lost.map((row) => ({ row, isInTurn: false })), ...next.map((row) => ({ row, isInTurn: true }))];
   return [...permutation(seeds.phase, 0, all.length)].map((at) => all[at]!);
 }
 

@@ -77,9 +77,11 @@ function flowOf({ diagnosis, checkpoints }: PlanState, chosen: readonly number[]
   const none = () => ({ items: 0, right: 0 });
   const flow = Object.fromEntries([...deficitClasses, "right"].map((name) => [name, none()])) as Flow;
   for (const [at, item] of diagnosis.items.entries()) {
-    const place = isRight(checkpoints[0]!.dev[at]!) ? "right" : deficitOf(diagnosis, item, item.sampled);
+    const place = isRight(checkpoints[0]!.dev[at]!, item.declining)
+      ? "right"
+      : deficitOf(diagnosis, item, item.sampled);
     flow[place].items++;
-    if (isRight(chosen[at]!)) flow[place].right++;
+    if (isRight(chosen[at]!, item.declining)) flow[place].right++;
   }
   return flow;
 }

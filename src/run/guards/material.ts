@@ -8,7 +8,7 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Failure } from "../../base/errors.ts";
-import { sha256 } from "../../base/files.ts";
+import { isErrno, sha256 } from "../../base/files.ts";
 import { seeded } from "../../base/statistics/random.ts";
 import { hashOf, shuffled } from "../../base/text.ts";
 
@@ -42,16 +42,23 @@ interface Relation {
   pairs: [key: string, value: string][];
 }
 
-/** Throws config_invalid, naming the file, if a file cannot be parsed. */
+/** Throws installation_damaged, naming the file, if a file is missing or cannot be parsed. */
 export async function readGuards(folder: string): Promise<Guards> {
   const texts = new Map<string, string>();
+  const damaged = (name: string, why: string, cause: unknown): Failure =>
+    new Failure("installation_damaged", `${join(folder, name)}: ${why}`, { cause });
   for (const name of ["relations.json", "general.jsonl", "format.jsonl", "refusals.jsonl", "prose.txt"])
-    texts.set(name, await readFile(join(folder, name), "utf8"));
+    texts.set(
+      name,
+      await readFile(join(folder, name), "utf8").catch((error) => {
+        throw isErrno(error, "ENOENT") ? damaged(name, "does not exist", error) : error;
+      }),
+    );
   const read = <T>(name: string, parse: (text: string) => T): T => {
     try {
       return parse(texts.get(name)!);
     } catch (error) {
-      throw new Failure("config_invalid", `${join(folder, name)}: ${(error as Error).message}`, { cause: error });
+      throw damaged(name, (error as Error).message, error);
     }
   };
   return {

@@ -37,9 +37,10 @@ export function headroomOf(diagnosis: Diagnosis, { dev, sampled }: CheckedCheckp
 export const gainByDeclining = ({ declining = 0 }: ProbedItem, score: number): number => Math.max(0, declining - score);
 
 /**
- * Whether a score is more than half of an item's points. Declining that earns up to half thus does not count as right.
+ * Whether a score is all of an item's points, or more than half of them and more than `declining` earns. Declining thus
+ * does not count as right, unless the item has no better answer.
  */
-export const isRight = (score: number): boolean => score > 0.5;
+export const isRight = (score: number, declining = 0): boolean => score === 1 || score > Math.max(0.5, declining);
 
 /** Class of an item that is wrong now. */
 export function deficitOf(
@@ -49,7 +50,7 @@ export function deficitOf(
 ): DeficitClass {
   if (item.disputed) return "disputed";
   if (item.format_only) return "format";
-  if (isRight(item.closed_book)) return "forgotten";
+  if (isRight(item.closed_book, item.declining)) return "forgotten";
   if (sampled > 0) return "elicitation";
-  return hasExamples || isRight(item.open_book) ? "knowledge" : "reading";
+  return hasExamples || isRight(item.open_book, item.declining) ? "knowledge" : "reading";
 }

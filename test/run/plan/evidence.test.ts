@@ -119,6 +119,13 @@ test("every point that dev misses has one class", () => {
   const paid = { ...diagnosis, items: diagnosis.items.map((item) => ({ ...item, declining: 0.5 })) };
   const { abstention, ...others } = headroomOf(paid, checkpoints[0]!);
   assert.deepEqual([abstention, others.knowledge, others.elicitation], [40, 20, 12.5]);
+  // Declining is nothing that was known, however much it is paid; only where no answer earns more is it right.
+  const cautious = (declining: number): typeof diagnosis => ({
+    ...diagnosis,
+    items: [{ ...item!, closed_book: declining, open_book: declining, sampled: 0, declining }],
+  });
+  near(headroomOf(cautious(0.8), { ...checkpoints[0]!, dev: [0.8] }).reading, 20, 1e-9);
+  assert.equal(headroomOf(cautious(1), { ...checkpoints[0]!, dev: [0] }).abstention, 100);
   // What no passage answers is learned from examples.
   const shown = headroomOf({ ...diagnosis, has_examples: true }, checkpoints[0]!);
   assert.deepEqual([shown.knowledge, shown.reading], [50, 0]);

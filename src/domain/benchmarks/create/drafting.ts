@@ -175,8 +175,8 @@ const nothingToAsk = (wasAsked: boolean): Failure =>
   new Failure(
     "benchmark_invalid",
     wasAsked
-      ? "The model that writes questions wrote none that can be read, and the documents have no tables or key-value lines, for which no model is needed. Name another generator_model, here or with a generator_provider."
-      : "No model writes questions here, and the documents have no tables or key-value lines, for which no model is needed. Name a generator_model, here or with a generator_provider.",
+      ? "The model that writes questions wrote none that can be read, and the documents have no tables or key-value lines, for which no model is needed. Name another generator_model, here or with a generator_provider"
+      : "No model writes questions here, and the documents have no tables or key-value lines, for which no model is needed. Name a generator_model, here or with a generator_provider",
   );
 
 /** Drops paraphrases. Lets every draft pass if no encoder is available, and says so in its count. */

@@ -106,7 +106,7 @@ async function finish(parts: MakeParts, claim: Claim, signal: AbortSignal): Prom
 
 function noItem(gates: readonly GateCount[]): Failure {
   const counts = gates.map((gate) => `${gate.gate} ${gate.out} of ${gate.in}`).join(", ");
-  const advice = "Name a generator_model that writes better questions, here or with a generator_provider.";
+  const advice = "Name a generator_model that writes better questions, here or with a generator_provider";
   return new Failure("benchmark_invalid", `No item passed all gates: ${counts}. ${advice}`);
 }
 

@@ -7,10 +7,10 @@ import { formatChat } from "../../../engine/format/chat-format.ts";
 import { devAnswers } from "../../choose.ts";
 import type { Run } from "../../context.ts";
 import { answerTokens, type DevAnswer } from "../../dev-check.ts";
-import { isRight } from "../../plan/deficits.ts";
 import type { Prepared } from "../../rows.ts";
 import { permutation } from "../../schedule.ts";
 import type { OpenedBase } from "../../training.ts";
+import { isRightAnswer } from "../declining.ts";
 import { passagesFor } from "../passages.ts";
 import { promptsOf } from "../prompts.ts";
 
@@ -113,14 +113,14 @@ async function askedOf(
  * is preferred, because only its form is wrong, and form is what an edit can change.
  */
 function contrastOf(
-  { points }: Run,
+  run: Run,
   { item, closed }: Asked,
   said: readonly DevAnswer[],
   encode: (text: string) => number[],
 ): Contrast[] {
   const spoken = said.filter(({ answer }) => answer !== "");
-  const good = spoken.find((one) => isRight(points(one)));
-  const wrong = spoken.filter((one) => !isRight(points(one)));
+  const good = spoken.find((one) => isRightAnswer(run, one));
+  const wrong = spoken.filter((one) => !isRightAnswer(run, one));
   const bad = wrong.find(({ answer }) => containsWords(answer, item.response)) ?? wrong[0];
   if (good === undefined || bad === undefined || good.answer === bad.answer) return [];
   return [{ prompt: closed, good: encode(good.answer), bad: encode(bad.answer) }];
