@@ -82,8 +82,12 @@ function questionsOf(
   const forms = formsFor(target);
   const said = new Set<string>();
   const made: Pick<Asked, "question" | "answer" | "kind" | "stage">[] = [];
-  /** Rows per stage. There are more if a writer asks for more parts of a sentence, so that every stage asks for all parts. */
-  const wanted = Math.max(phrasings, Math.min(written.length, target.parts?.length ?? 0) + 1);
+  /** Facts that the writer asks for. A clause may state several; the writer then gives each its own answer. */
+  const facts = new Set(written.map(({ answer }) => answer)).size;
+  /** A writer's questions that every stage needs: one for each part of a sentence, and several for each of several facts. */
+  const needed = Math.max(target.parts?.length ?? 0, facts > 1 ? facts * Math.ceil((phrasings - 1) / 2) : 0);
+  /** Rows per stage. */
+  const wanted = Math.max(phrasings, Math.min(written.length, needed) + 1);
   /** Rows per stage with a writer's questions: all but one, if there are enough of these questions. */
   const ofWriter = Math.min(written.length, Math.max(1, wanted - 1));
   let next = 0;

@@ -134,6 +134,35 @@ test("all rows of a stage but one are in a writer's words, each in its turn; the
   assert.ok(rows.every(({ messages }) => messages[1]!.content === walk.answer));
 });
 
+test("each of several facts of one target is asked for by half as many questions as a target has rows, in every stage", () => {
+  const facts = ["90 minutes", "at the mill", "in the morning"];
+  const asked = (count: number): Phrased[] =>
+    Array.from({ length: count }, (_, at) => at).flatMap((at) =>
+      facts.map((answer) => ({ question: `Question ${at} for ${answer}?`, answer })),
+    );
+  const counts = (phrasings: number, count: number): number[][] => {
+    const own = made({ phrasings, stages: 2 }, new Map([[walk.id, asked(count)]])).filter(
+      ({ target, kind }) => target === walk.id && kind === "writer",
+    );
+    return [0, 1].map((stage) =>
+      facts.map((answer) => own.filter((row) => row.stage === stage && row.messages[1]!.content === answer).length),
+    );
+  };
+  assert.deepEqual(counts(7, 12), [
+    [3, 3, 3],
+    [3, 3, 3],
+  ]);
+  assert.deepEqual(counts(4, 12), [
+    [2, 2, 2],
+    [2, 2, 2],
+  ]);
+  // With fewer questions than that, all are asked in every stage.
+  assert.deepEqual(counts(7, 2), [
+    [2, 2, 2],
+    [2, 2, 2],
+  ]);
+});
+
 test("what a writer wrote for one target changes the rows of no other", () => {
   const others = (rows: StudyRow[]): StudyRow[] => rows.filter(({ target }) => target !== walk.id);
   assert.deepEqual(others(made({}, writtenFor("How long is the tour?"))), others(made()));
