@@ -124,8 +124,11 @@ function titleOf(document: SnapshotDocument, sections: readonly Section[]): stri
 
 function sectionsOf(document: SnapshotDocument): Section[] {
   const { text, media_type } = document;
-  const blocks = (document.blocks ?? paragraphsOf(text)).map((block, at, all) =>
-    asHeading(text, block, [all[at - 1], all[at + 1]], at),
+  const given = document.blocks ?? paragraphsOf(text);
+  const marksHeadings = given.some(({ type }) => type === "heading");
+  const blocks = given.map((block, at) =>
+    // A line before the first marked heading, such as a banner, is not the title of everything below it.
+    at === 0 && marksHeadings ? block : asHeading(text, block, [given[at - 1], given[at + 1]], at),
   );
   const isCsv = media_type === "text/csv";
   const delimiter = isCsv ? delimiterOf(text) : "|";

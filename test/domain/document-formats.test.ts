@@ -77,6 +77,15 @@ describe("HTML", () => {
     assert.equal(read.text.match(/sentence \d/g)?.length, 24);
   });
 
+  test("an article keeps paragraphs that are divs, and a second-level heading that is the page's title", async () => {
+    const prose = (n: number) =>
+      `<div class="para">The <em>pilot</em> boards ships, sentence ${n}, at the outer buoy. </div><div class="para">She guides them in, line ${n}. ${"With care. ".repeat(20)}</div>`;
+    const body = `<div class="section"><div><h2 class="title">10.8. Pilots</h2></div>${[1, 2, 3, 4].map(prose).join("")}</div>`;
+    const read = await it.read("a.html", `<html><head><title>10.8. Pilots</title></head><body>${body}</body></html>`);
+    assert.deepEqual(blocksOf(read)[0], ["heading 2", "10.8. Pilots"]);
+    assert.deepEqual(read.text.match(/The pilot boards ships, sentence \d|She guides them in, line \d/g)?.length, 8);
+  });
+
   test("an article keeps the heading that says what it is about", async () => {
     const table =
       "<table><tr><th>Lead</th><td>Ada Lund</td></tr><tr><th>Budget</th><td>206,000 euros</td></tr></table>";

@@ -116,6 +116,17 @@ test("a document without a heading at its head goes by its file's name", () => {
   assert.deepEqual(late.map(headingOf), ["Zoo", "Zoo > Birds"]);
 });
 
+test("a short line above the first marked heading is not the title of what stands below", () => {
+  const made = passages("Download the book\n\n## Lamps\n\nLamps are made in Umbport.\n", undefined, "sect.lamps.html");
+  assert.deepEqual(
+    made.map(({ title, path }) => [title, path]),
+    [
+      ["Sect.lamps", []],
+      ["Sect.lamps", ["Lamps"]],
+    ],
+  );
+});
+
 test("plain text: a short line without an end sign is a heading, a pair and a sentence are none", () => {
   const text = "Rules of the house\n\nKitchen\n\nWash up at once.\n\nQuiet from: 22:00\n\nShoes stay outside.\n";
   const made = passages(text, "text/plain");

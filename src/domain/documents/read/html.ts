@@ -11,6 +11,7 @@ import {
   type TreeAdapter,
 } from "parse5";
 import { Failure } from "../../../base/errors.ts";
+import { normalised } from "../../../base/text.ts";
 import { type Element, isBlank, type Piece, wordsOf } from "../elements.ts";
 import { mostColumns } from "../limits.ts";
 import { tooWide } from "../refusal.ts";
@@ -38,11 +39,12 @@ export function readHtml(
   });
   const main = mainPart(body);
   const article = isPage && main === body ? articleOf(document, body) : null;
-  const reader = new Reader(source, page, article);
+  const titleTag = head?.childNodes.filter(isTag).find((tag) => tag.tagName === "title");
+  const title = titleTag ? textOf(titleTag).replace(/\s+/g, " ").trim() || null : null;
+  const reader = new Reader(source, page, article, title);
   reader.block(main);
   reader.close();
-  const title = head?.childNodes.filter(isTag).find((tag) => tag.tagName === "title");
-  return { title: title ? textOf(title).replace(/\s+/g, " ").trim() || null : null, elements: reader.elements };
+  return { title, elements: reader.elements };
 }
 
 /** Maximum nesting depth, because the time for a page is quadratic in its depth. Browsers stop nesting at 512. */
@@ -63,6 +65,8 @@ function shallowTree(name: string): TreeAdapter<DefaultTreeAdapterMap> {
 }
 
 const isTag = (node: Node | DefaultTreeAdapterTypes.Node): node is Tag => "tagName" in node;
+const isText = (node: Node): node is DefaultTreeAdapterTypes.TextNode =>
+  node.nodeName === "#text" && /\S/.test((node as DefaultTreeAdapterTypes.TextNode).value);
 const attribute = (tag: Tag, name: string): string | null => tag.attrs.find((one) => one.name === name)?.value ?? null;
 
 /** Tags whose content is never shown, or is not meant for reading. */
@@ -131,7 +135,9 @@ function articleOf(document: DefaultTreeAdapterTypes.Document, body: Tag): Set<T
     tag.attrs.push({ name: mark, value: String(tags.length) });
     tags.push(tag);
   });
+  const unwrap = wrapTexts(tags);
   const copy = serialize(document);
+  unwrap();
   for (const tag of tags) tag.attrs = tag.attrs.filter((one) => one.name !== mark);
   const parsed = new Readability<{
     querySelectorAll(selector: string): Iterable<{ getAttribute(name: string): string | null }>;
@@ -145,8 +151,30 @@ function articleOf(document: DefaultTreeAdapterTypes.Document, body: Tag): Set<T
   );
 }
 
+/**
+ * Puts the text of each div into spans with the number of the div, until the returned function is called. Readability replaces such a div
+ * by a paragraph without a number, and the text would then count as dropped.
+ */
+function wrapTexts(tags: readonly Tag[]): () => void {
+  const changed = tags
+    .filter(({ tagName, childNodes }) => tagName === "div" && childNodes.some(isText))
+    .map((tag) => ({ tag, childNodes: tag.childNodes }));
+  for (const { tag, childNodes } of changed) {
+    const number = tag.attrs.filter(({ name }) => name === mark);
+    tag.childNodes = childNodes.map((child) => {
+      if (!isText(child)) return child;
+      const span = defaultTreeAdapter.createElement("span", tag.namespaceURI, number);
+      span.childNodes = [child];
+      return span;
+    });
+  }
+  return () => {
+    for (const { tag, childNodes } of changed) tag.childNodes = childNodes;
+  };
+}
+
 function readableText(body: Tag): string {
-  const reader = new Reader("", 0, null);
+  const reader = new Reader("", 0, null, null);
   reader.block(body);
   reader.close();
   return reader.elements
@@ -172,16 +200,18 @@ class Reader {
   #source: string;
   #page: number;
   #article: Set<Tag> | null;
+  #title: string | null;
   #pieces: Piece[] = [];
   #lists: { counts: number | null }[] = [];
   /** What the next text becomes: a list item, or a heading of this level. A paragraph if both are null. */
   #item: Item | null = null;
   #heading: number | null = null;
 
-  constructor(source: string, page: number, article: Set<Tag> | null) {
+  constructor(source: string, page: number, article: Set<Tag> | null, title: string | null) {
     this.#source = source;
     this.#page = page;
     this.#article = article;
+    this.#title = title;
   }
 
   close(): void {
@@ -204,11 +234,18 @@ class Reader {
         const isBlock = blockTags.has(child.tagName);
         // Readability merges a block into its only child, which then carries the block's number. It also drops the
         // page's main heading, which it takes for the title.
-        const isTitle = child.tagName === "h1";
-        const kept = this.#article === null || this.#article.has(child) || isTitle || (wanted && (only || !isBlock));
+        const isKept = this.#article === null || this.#article.has(child) || this.#isMainHeading(child);
+        const kept = isKept || (wanted && (only || !isBlock));
         this.#tag(child, inner, kept, isBlock);
       }
     }
+  }
+
+  /** Whether a tag is the page's main heading: an h1, or an h2 whose words are in the page's title. */
+  #isMainHeading(tag: Tag): boolean {
+    if (tag.tagName !== "h2" || this.#title === null) return tag.tagName === "h1";
+    const words = normalised(textOf(tag));
+    return words !== "" && normalised(this.#title).includes(words);
   }
 
   #tag(tag: Tag, within: Tag | null, wanted: boolean, isBlock: boolean): void {
