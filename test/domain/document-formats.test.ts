@@ -86,6 +86,27 @@ describe("HTML", () => {
     assert.deepEqual(read.text.match(/The pilot boards ships, sentence \d|She guides them in, line \d/g)?.length, 8);
   });
 
+  test("an article keeps a box that tells something, whatever its class, and drops one of links", async () => {
+    const prose = (n: number) => `<p>${`The pilot boards ships, sentence ${n}, at the outer buoy. `.repeat(8)}</p>`;
+    const told =
+      "The buoy was laid in 1931 and has been painted red since. It is lit at night and can be seen from four miles.";
+    const box = `<div class="sidebar"><h3>The buoy</h3><p>${told}</p><p>Its bell is new.</p></div>`;
+    const links = `<div class="sidebar"><h3>More</h3>${Array.from({ length: 9 }, (_, i) => `<p><a href="/${i}">What else is new, number ${i}</a></p>`).join("")}</div>`;
+    const read = await it.read(
+      "a.html",
+      `<html><body><div class="post"><h1>Pilots</h1>${prose(1)}${box}${prose(2)}${links}${prose(3)}</div></body></html>`,
+    );
+    assert.ok(read.text.includes(told) && read.text.includes("Its bell is new."), read.text);
+    assert.deepEqual(
+      blocksOf(read).filter(([kind]) => kind.startsWith("heading")),
+      [
+        ["heading 1", "Pilots"],
+        ["heading 3", "The buoy"],
+      ],
+    );
+    assert.doesNotMatch(read.text, /What else is new/);
+  });
+
   test("an article keeps the heading that says what it is about", async () => {
     const table =
       "<table><tr><th>Lead</th><td>Ada Lund</td></tr><tr><th>Budget</th><td>206,000 euros</td></tr></table>";

@@ -1,13 +1,9 @@
-// Reads HTML into elements. parse5 parses the HTML as browsers do and gives the source position of each text. Readability finds
-// the article, if the page is one.
-import { Readability } from "@mozilla/readability";
-import { parseHTML } from "linkedom";
+// Reads HTML into elements. parse5 parses the HTML as browsers do and gives the source position of each text.
 import {
   type DefaultTreeAdapterMap,
   type DefaultTreeAdapterTypes,
   defaultTreeAdapter,
   parse,
-  serialize,
   type TreeAdapter,
 } from "parse5";
 import { Failure } from "../../../base/errors.ts";
@@ -15,9 +11,8 @@ import { normalised } from "../../../base/text.ts";
 import { type Element, isBlank, type Piece, wordsOf } from "../elements.ts";
 import { mostColumns } from "../limits.ts";
 import { tooWide } from "../refusal.ts";
-
-type Node = DefaultTreeAdapterTypes.ChildNode;
-type Tag = DefaultTreeAdapterTypes.Element;
+import { articleOf, isProse } from "./html-article.ts";
+import { attribute, isTag, type Tag, textOf, unread, visit } from "./html-tree.ts";
 
 /**
  * Reads one HTML page. Offsets count in `source`, the decoded text. `page` is the page's index in the document. `isPage` tells
@@ -38,7 +33,7 @@ export function readHtml(
     if (tag.tagName === "tr" && tag.childNodes.filter(isTag).length > mostColumns) throw tooWide(name);
   });
   const main = mainPart(body);
-  const article = isPage && main === body ? articleOf(document, body) : null;
+  const article = isPage && main === body ? articleOf(document, body, readableText(body)) : null;
   const titleTag = head?.childNodes.filter(isTag).find((tag) => tag.tagName === "title");
   const title = titleTag ? textOf(titleTag).replace(/\s+/g, " ").trim() || null : null;
   const reader = new Reader(source, page, article, title);
@@ -64,17 +59,6 @@ function shallowTree(name: string): TreeAdapter<DefaultTreeAdapterMap> {
   };
 }
 
-const isTag = (node: Node | DefaultTreeAdapterTypes.Node): node is Tag => "tagName" in node;
-const isText = (node: Node): node is DefaultTreeAdapterTypes.TextNode =>
-  node.nodeName === "#text" && /\S/.test((node as DefaultTreeAdapterTypes.TextNode).value);
-const attribute = (tag: Tag, name: string): string | null => tag.attrs.find((one) => one.name === name)?.value ?? null;
-
-/** Tags whose content is never shown, or is not meant for reading. */
-const unread = new Set(
-  "head script style noscript template svg math iframe object embed form button select textarea input nav audio video canvas dialog menu map".split(
-    " ",
-  ),
-);
 const aside = new Set(["navigation", "banner", "contentinfo", "search", "complementary", "dialog", "alert"]);
 
 function isUnread(tag: Tag, within: Tag | null): boolean {
@@ -96,81 +80,6 @@ function mainPart(body: Tag): Tag {
     if (tag.tagName === "main" || attribute(tag, "role") === "main") found.push(tag);
   });
   return found.length === 1 && textOf(found[0]!).trim() !== "" ? found[0]! : body;
-}
-
-function visit(tag: Tag, look: (tag: Tag) => void): void {
-  const open: Tag[] = [tag];
-  while (open.length > 0) {
-    const next = open.pop()!;
-    look(next);
-    open.push(...next.childNodes.filter(isTag).toReversed());
-  }
-}
-
-function textOf(tag: Tag): string {
-  let text = "";
-  const open: Node[] = [tag];
-  while (open.length > 0) {
-    const next = open.pop()!;
-    if ("value" in next) text += next.value;
-    else if (isTag(next) && (next === tag || !unread.has(next.tagName))) open.push(...next.childNodes.toReversed());
-  }
-  return text;
-}
-
-const mark = "data-plumbline-at";
-/**
- * Minimum share of the body's text that an article has. If Readability keeps less, it has mistaken a part for the whole, as happens
- * with an index, a manual or a list of links.
- */
-const leastShare = 0.5;
-
-/**
- * The tags of the article. Null if the page is not an article. Readability works on a copy in which every tag has a number, so that
- * the tags that it keeps can be found in the tree with source positions.
- */
-function articleOf(document: DefaultTreeAdapterTypes.Document, body: Tag): Set<Tag> | null {
-  const tags: Tag[] = [];
-  visit(body, (tag) => {
-    tag.attrs.push({ name: mark, value: String(tags.length) });
-    tags.push(tag);
-  });
-  const unwrap = wrapTexts(tags);
-  const copy = serialize(document);
-  unwrap();
-  for (const tag of tags) tag.attrs = tag.attrs.filter((one) => one.name !== mark);
-  const parsed = new Readability<{
-    querySelectorAll(selector: string): Iterable<{ getAttribute(name: string): string | null }>;
-    textContent: string | null;
-  }>(parseHTML(copy).document, { serializer: (node) => node as never }).parse();
-  if (!parsed?.content) return null;
-  const words = (text: string): number => text.replace(/\s+/g, "").length;
-  if (words(parsed.content.textContent ?? "") < leastShare * words(readableText(body))) return null;
-  return new Set(
-    [...parsed.content.querySelectorAll(`[${mark}]`)].map((found) => tags[Number(found.getAttribute(mark))]!),
-  );
-}
-
-/**
- * Puts the text of each div into spans with the number of the div, until the returned function is called. Readability replaces such a div
- * by a paragraph without a number, and the text would then count as dropped.
- */
-function wrapTexts(tags: readonly Tag[]): () => void {
-  const changed = tags
-    .filter(({ tagName, childNodes }) => tagName === "div" && childNodes.some(isText))
-    .map((tag) => ({ tag, childNodes: tag.childNodes }));
-  for (const { tag, childNodes } of changed) {
-    const number = tag.attrs.filter(({ name }) => name === mark);
-    tag.childNodes = childNodes.map((child) => {
-      if (!isText(child)) return child;
-      const span = defaultTreeAdapter.createElement("span", tag.namespaceURI, number);
-      span.childNodes = [child];
-      return span;
-    });
-  }
-  return () => {
-    for (const { tag, childNodes } of changed) tag.childNodes = childNodes;
-  };
 }
 
 function readableText(body: Tag): string {
@@ -236,6 +145,13 @@ class Reader {
         // page's main heading, which it takes for the title.
         const isKept = this.#article === null || this.#article.has(child) || this.#isMainHeading(child);
         const kept = isKept || (wanted && (only || !isBlock));
+        if (!kept && wanted && isProse(child)) {
+          const article = this.#article;
+          this.#article = null;
+          this.#tag(child, inner, true, isBlock);
+          this.#article = article;
+          continue;
+        }
         this.#tag(child, inner, kept, isBlock);
       }
     }

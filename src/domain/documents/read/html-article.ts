@@ -1,0 +1,73 @@
+// Finds the article of a page by Readability, which tells it from what stands beside it.
+import { Readability } from "@mozilla/readability";
+import { parseHTML } from "linkedom";
+import { type DefaultTreeAdapterTypes, defaultTreeAdapter, serialize } from "parse5";
+import { attribute, isText, type Tag, textOf, visit } from "./html-tree.ts";
+
+const mark = "data-plumbline-at";
+/**
+ * Minimum share of the body's text that an article has. If Readability keeps less, it has mistaken a part for the whole, as happens
+ * with an index, a manual or a list of links.
+ */
+const leastShare = 0.5;
+
+/**
+ * The tags of the article in `body`, whose text is `readable`. Null if the page is not an article. Readability works on a copy in which every tag has a number, so that
+ * the tags that it keeps can be found in the tree with source positions.
+ */
+export function articleOf(document: DefaultTreeAdapterTypes.Document, body: Tag, readable: string): Set<Tag> | null {
+  const tags: Tag[] = [];
+  visit(body, (tag) => {
+    tag.attrs.push({ name: mark, value: String(tags.length) });
+    tags.push(tag);
+  });
+  const unwrap = wrapTexts(tags);
+  const copy = serialize(document);
+  unwrap();
+  for (const tag of tags) tag.attrs = tag.attrs.filter((one) => one.name !== mark);
+  const parsed = new Readability<{
+    querySelectorAll(selector: string): Iterable<{ getAttribute(name: string): string | null }>;
+    textContent: string | null;
+  }>(parseHTML(copy).document, { serializer: (node) => node as never }).parse();
+  if (!parsed?.content) return null;
+  const words = (text: string): number => text.replace(/\s+/g, "").length;
+  if (words(parsed.content.textContent ?? "") < leastShare * words(readable)) return null;
+  return new Set(
+    [...parsed.content.querySelectorAll(`[${mark}]`)].map((found) => tags[Number(found.getAttribute(mark))]!),
+  );
+}
+
+/** Minimum characters, and maximum share of them in links, for a block that Readability drops within an article to be read anyway. */
+const [leastProse, mostLinked] = [100, 1 / 3];
+
+/** Whether a block tells something and does not only link to other pages. Readability drops a box for its class, whatever it says. */
+export function isProse(block: Tag): boolean {
+  let linked = 0;
+  visit(block, (tag) => {
+    if (tag.tagName === "a" && attribute(tag, "href") !== null) linked += textOf(tag).length;
+  });
+  const length = textOf(block).replace(/\s+/g, " ").length;
+  return length >= leastProse && linked <= mostLinked * length;
+}
+
+/**
+ * Puts the text of each div into spans with the number of the div, until the returned function is called. Readability replaces such a div
+ * by a paragraph without a number, and the text would then count as dropped.
+ */
+function wrapTexts(tags: readonly Tag[]): () => void {
+  const changed = tags
+    .filter(({ tagName, childNodes }) => tagName === "div" && childNodes.some(isText))
+    .map((tag) => ({ tag, childNodes: tag.childNodes }));
+  for (const { tag, childNodes } of changed) {
+    const number = tag.attrs.filter(({ name }) => name === mark);
+    tag.childNodes = childNodes.map((child) => {
+      if (!isText(child)) return child;
+      const span = defaultTreeAdapter.createElement("span", tag.namespaceURI, number);
+      span.childNodes = [child];
+      return span;
+    });
+  }
+  return () => {
+    for (const { tag, childNodes } of changed) tag.childNodes = childNodes;
+  };
+}
