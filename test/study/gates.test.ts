@@ -46,9 +46,9 @@ const base: Speaker = {
       return { ends: [], logprobs: Array<number>(tokens).fill(-nats) };
     }),
 };
-/** A token of a sentence costs half a nat, of gibberish 7. */
+/** A token of a sentence costs a tenth of a nat, of gibberish 7. */
 const fluency: Writer["fluency"] = async (written) =>
-  written.map(({ question }) => (question.includes("zqx") ? -7 : -0.5));
+  written.map(({ question }) => (question.includes("zqx") ? -7 : -0.1));
 const pass = (questions: string[], read: Writer["read"] = reader, isTeacher = false) =>
   passGates(
     questions.map((question): Written => ({ target: minutes!, question })),
