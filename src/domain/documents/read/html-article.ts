@@ -12,8 +12,8 @@ const mark = "data-plumbline-at";
 const leastShare = 0.5;
 
 /**
- * The tags of the article in `body`, whose text is `readable`. Null if the page is not an article. Readability works on a copy in which every tag has a number, so that
- * the tags that it keeps can be found in the tree with source positions.
+ * The tags of the article in `body`, whose text is `readable`. Null if the page is not an article. Readability works on a copy in
+ * which every tag has a number, so that the tags that it keeps can be found in the tree with source positions.
  */
 export function articleOf(document: DefaultTreeAdapterTypes.Document, body: Tag, readable: string): Set<Tag> | null {
   const tags: Tag[] = [];

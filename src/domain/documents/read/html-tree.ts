@@ -17,6 +17,7 @@ export const unread = new Set(
     " ",
   ),
 );
+
 /** Calls `look` with the tag and every tag below it, in the order of the page. */
 export function visit(tag: Tag, look: (tag: Tag) => void): void {
   const open: Tag[] = [tag];
@@ -27,6 +28,7 @@ export function visit(tag: Tag, look: (tag: Tag) => void): void {
   }
 }
 
+/** The text within a tag, without what is never read. */
 export function textOf(tag: Tag): string {
   let text = "";
   const open: Node[] = [tag];

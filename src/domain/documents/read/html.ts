@@ -109,7 +109,8 @@ class Reader {
   #source: string;
   #page: number;
   #article: Set<Tag> | null;
-  #title: string | null;
+  /** The normalised words of the page's title. */
+  #title: string;
   #pieces: Piece[] = [];
   #lists: { counts: number | null }[] = [];
   /** What the next text becomes: a list item, or a heading of this level. A paragraph if both are null. */
@@ -120,7 +121,7 @@ class Reader {
     this.#source = source;
     this.#page = page;
     this.#article = article;
-    this.#title = title;
+    this.#title = normalised(title ?? "");
   }
 
   close(): void {
@@ -145,23 +146,21 @@ class Reader {
         // page's main heading, which it takes for the title.
         const isKept = this.#article === null || this.#article.has(child) || this.#isMainHeading(child);
         const kept = isKept || (wanted && (only || !isBlock));
-        if (!kept && wanted && isProse(child)) {
-          const article = this.#article;
-          this.#article = null;
-          this.#tag(child, inner, true, isBlock);
-          this.#article = article;
-          continue;
-        }
-        this.#tag(child, inner, kept, isBlock);
+        // A box that is read although Readability drops it is read whole, as if the page were no article.
+        const isBox = !kept && wanted && isProse(child);
+        const article = this.#article;
+        if (isBox) this.#article = null;
+        this.#tag(child, inner, kept || isBox, isBlock);
+        this.#article = article;
       }
     }
   }
 
   /** Whether a tag is the page's main heading: an h1, or an h2 whose words are in the page's title. */
   #isMainHeading(tag: Tag): boolean {
-    if (tag.tagName !== "h2" || this.#title === null) return tag.tagName === "h1";
+    if (tag.tagName !== "h2") return tag.tagName === "h1";
     const words = normalised(textOf(tag));
-    return words !== "" && normalised(this.#title).includes(words);
+    return words !== "" && this.#title.includes(words);
   }
 
   #tag(tag: Tag, within: Tag | null, wanted: boolean, isBlock: boolean): void {
