@@ -107,6 +107,21 @@ describe("HTML", () => {
     assert.doesNotMatch(read.text, /What else is new/);
   });
 
+  test("a page that is no article is read without the blocks that lead to other pages", async () => {
+    const chapters = Array.from({ length: 12 }, (_, i) => `<div><h2>Part ${i}</h2><p>Lamp ${i}.</p></div>`).join("");
+    const more = "The navigator's table below lists what every lamp costs, what it weighs, and who may open it by day.";
+    const read = await it.read(
+      "a.html",
+      `<body><div id="banner"><a href="/get">Download</a></div><ul class="docnav top"><li><a href="0">Prev</a></li><li>The Lamp Book</li></ul>
+       ${chapters}<div class="nav-note">${more} <a href="/1">More</a></div><ul class="lamps"><li><a href="/2">Red lamps</a></li></ul></body>`,
+    );
+    assert.doesNotMatch(read.text, /Download|Prev|Lamp Book/);
+    assert.ok(
+      ["Lamp 11.", more, "Red lamps"].every((kept) => read.text.includes(kept)),
+      read.text,
+    );
+  });
+
   test("an article keeps the heading that says what it is about", async () => {
     const table =
       "<table><tr><th>Lead</th><td>Ada Lund</td></tr><tr><th>Budget</th><td>206,000 euros</td></tr></table>";

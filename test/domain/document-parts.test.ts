@@ -135,6 +135,23 @@ describe("blocks and chunks", () => {
     );
   });
 
+  test("a number that was wrapped to the start of a line begins no item", () => {
+    const said =
+      "b) The work is under any conditions\nadded under section\n7. This changes section 4.\n\nBefore it opens:\n1. look\n2. knock\n\n9. wait\n10. go in\n2 at a time\n3. by the left door\n";
+    const { text, blocks } = partsOf(said, "text/plain");
+    assert.deepEqual(
+      blocks.map(({ type, start, end }) => [type, text.slice(start, end)]),
+      [
+        ["paragraph", "b) The work is under any conditions\nadded under section\n7. This changes section 4."],
+        ["paragraph", "Before it opens:"],
+        ["item", "look"],
+        ["item", "knock"],
+        ["item", "wait"],
+        ["item", "go in\n2 at a time\n3. by the left door"],
+      ],
+    );
+  });
+
   test("plain text has headings in capitals, before their paragraph or alone", () => {
     const said =
       "HOUSE RULES\n\n2. OPENING HOURS\nWe open at nine.\n\nÖFFNUNG\n- um neun\n\nGB 12\n\nCALL 999!\n\n営業時間\n九時から\n";

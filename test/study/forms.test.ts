@@ -83,6 +83,23 @@ test("a fragment asks by neighbouring words as they stand, and by a few others o
   );
 });
 
+test("nobody asks how many for a figure without a unit, which may be the number of a section", () => {
+  const said = "The warranty ends at once by the terms of sections 15 and 16.\n\nThe lamp of the old pilot weighs 90 grams.";
+  const { targets, lexicon } = targetsIn([documentOf(`# Lamps\n\n${said}\n`)]);
+  const asked = (kind: FormKind, answer: string): string[] => {
+    const target = targets.find((one) => one.answer.startsWith(answer))!;
+    return Array.from({ length: 300 }, (_, seed) => formOf(target, kind, languageOf("en"), lexicon, seeded(seed)))
+      .filter((form) => form !== null)
+      .map(({ question }) => question);
+  };
+  for (const kind of ["in_place", "keywords"] as const) {
+    const counts = (answer: string): number =>
+      asked(kind, answer).filter((question) => /how m|what figure/.test(question)).length;
+    assert.equal(counts("The warranty"), 0, kind);
+    assert.ok(counts("The lamp") > 0, kind);
+  }
+});
+
 test("a row is told from the others of its table by as many of its names as that takes", () => {
   const twins =
     "| Name | Kind | Price |\n|---|---|---|\n| Moss | small jar | 4 |\n| Moss | large jar | 6 |\n| Fern | large jar | 9 |\n";

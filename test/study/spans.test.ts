@@ -46,6 +46,7 @@ const times: typeof figures = [
   ["The bridge was opened on 12 March 2025 by Ada Lund.", "12 March 2025"],
   ["Geöffnet ist von 8.30 bis 18.00 Uhr.", "8.30 bis 18.00"],
   ["Der Hof wurde am 12. März 1931 gegründet.", "12. März 1931"],
+  ["Since 1987 it keeps the rules of ISO.1-2017.", "1987"],
   ["El museo abrió el 12 de marzo de 1987 a las 9:15.", "12 de marzo de 1987", "9:15"],
 ];
 for (const [text, ...answers] of times)

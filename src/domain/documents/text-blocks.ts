@@ -48,7 +48,7 @@ function csvBlocks(text: string, name: string): PlainBlock[] {
 }
 
 const underline = /\n(=+|-{3,}|\*{3,}|~{3,})[ \t]*$/;
-const listMark = /^[ \t]*(?:[-*•–]|\d{1,3}[.)])[ \t]+(?=\S)/;
+const listMark = /^[ \t]*(?:[-*•–]|(\d{1,3})[.)])[ \t]+(?=\S)/;
 
 /**
  * Splits plain text at blank lines. A heading is a line underlined with signs, or the first line of a paragraph if that line is in
@@ -119,12 +119,20 @@ function* stretchesOf(text: string): Generator<{ raw: string; index: number }> {
 /** The signs with which most text converters underline a title, a chapter, a section and a sub-section. */
 const headingLevels = ["*", "=", "-", "~"];
 
-/** Splits a paragraph where an item begins. */
+/**
+ * Splits a paragraph where an item begins. A numbered line in the midst of a paragraph begins an item if its number is 1 or follows the
+ * item before, because the number may also have been wrapped there: "under section" and "7. This requirement …".
+ */
 function itemsOf(raw: string, index: number): PlainBlock[] {
   const blocks: PlainBlock[] = [];
+  let counted = 0;
   for (const { 0: line, index: at } of raw.matchAll(/[^\n]*\n?/g)) {
     if (line.trim() === "") continue;
-    const mark = listMark.exec(line)?.[0].length ?? 0;
+    const found = listMark.exec(line);
+    const number = found?.[1] === undefined ? null : Number(found[1]);
+    const begins = blocks.length === 0 || number === null || number === 1 || number === counted + 1;
+    const mark = found !== null && begins ? found[0].length : 0;
+    if (mark > 0 && number !== null) counted = number;
     const start = index + at + (mark || line.length - line.trimStart().length);
     const end = index + at + line.trimEnd().length;
     const last = blocks.at(-1);

@@ -40,14 +40,34 @@ export function articleOf(document: DefaultTreeAdapterTypes.Document, body: Tag,
 /** Minimum characters, and maximum share of them in links, for a block that Readability drops within an article to be read anyway. */
 const [leastProse, mostLinked] = [100, 1 / 3];
 
+const navigation =
+  /(?:^|[\s_-])(?:[a-z]*nav(?:bar|igation|header|footer|links?)?|breadcrumbs?|pag(?:er|ination)|banner)(?:[\s_-]|$)/i;
+
+/**
+ * Whether a block leads to other pages: it has the class or id that generators of manuals and sites give to such a block, a link, and
+ * little text outside links.
+ */
+export function isNavigation(block: Tag): boolean {
+  if (![attribute(block, "class"), attribute(block, "id")].some((name) => name !== null && navigation.test(name)))
+    return false;
+  const { length, linked } = linksOf(block);
+  return linked > 0 && length - linked < leastProse;
+}
+
 /** Whether a block tells something and does not only link to other pages. Readability drops a box for its class, whatever it says. */
 export function isProse(block: Tag): boolean {
+  const { length, linked } = linksOf(block);
+  return length >= leastProse && linked <= mostLinked * length;
+}
+
+/** Characters of a block, and those of them that stand in links. */
+function linksOf(block: Tag): { length: number; linked: number } {
+  const lengthOf = (tag: Tag): number => textOf(tag).replace(/\s+/g, " ").length;
   let linked = 0;
   visit(block, (tag) => {
-    if (tag.tagName === "a" && attribute(tag, "href") !== null) linked += textOf(tag).length;
+    if (tag.tagName === "a" && attribute(tag, "href") !== null) linked += lengthOf(tag);
   });
-  const length = textOf(block).replace(/\s+/g, " ").length;
-  return length >= leastProse && linked <= mostLinked * length;
+  return { length: lengthOf(block), linked };
 }
 
 /**

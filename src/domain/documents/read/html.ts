@@ -11,7 +11,7 @@ import { normalised } from "../../../base/text.ts";
 import { type Element, isBlank, type Piece, wordsOf } from "../elements.ts";
 import { mostColumns } from "../limits.ts";
 import { tooWide } from "../refusal.ts";
-import { articleOf, isProse } from "./html-article.ts";
+import { articleOf, isNavigation, isProse } from "./html-article.ts";
 import { attribute, isTag, type Tag, textOf, unread, visit } from "./html-tree.ts";
 
 /**
@@ -69,6 +69,7 @@ function isUnread(tag: Tag, within: Tag | null): boolean {
   // Link symbols that documentation generators put beside headings.
   if (tag.tagName === "a" && /(^|\s)(headerlink|anchor|heading-anchor)(\s|$)/.test(attribute(tag, "class") ?? ""))
     return true;
+  if (isNavigation(tag)) return true;
   // A header, footer or aside of the whole page is not read. Those inside an article or a section are read.
   return /^(header|footer|aside)$/.test(tag.tagName) && (within === null || within.tagName === "body");
 }
