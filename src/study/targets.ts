@@ -32,7 +32,7 @@ export function studyTargets(passage: Passage, spans: readonly { unit: Unit; spa
     isQuestion(unit.text)
       ? []
       : clausesOf(unit)
-          .filter(({ start, end }) => isTold(passage.text.slice(start, end)))
+          .filter(({ start, end }) => isTold(passage.text.slice(start, end), unit))
           .map((span) => ({ unit, span })),
   );
   const others = spans.filter(({ unit }) => unit.type !== "sentence" && unit.type !== "item");
@@ -43,12 +43,14 @@ export function studyTargets(passage: Passage, spans: readonly { unit: Unit; spa
 
 /**
  * Minimum words of a clause without a figure. A shorter clause such as "Your first day." introduces what follows and states nothing.
- * A clause that ends with a colon is dropped too.
+ * A clause that ends with a colon is dropped too, and so is a sentence that ends with a comma, such as a salutation.
  */
 const fewest = 4;
 
-const isTold = (clause: string): boolean =>
-  (/\p{N}/u.test(clause) || clause.split(/\s+/).length >= fewest) && !/[:：]$/.test(clause);
+const isTold = (clause: string, { type }: Unit): boolean =>
+  (/\p{N}/u.test(clause) || clause.split(/\s+/).length >= fewest) &&
+  !/[:：]$/.test(clause) &&
+  !(type === "sentence" && /[,，、]$/.test(clause));
 
 const partsOf = ({ unit, span }: Target, spans: readonly { unit: Unit; span: Span }[]): Span[] =>
   spans

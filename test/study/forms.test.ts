@@ -84,7 +84,8 @@ test("a fragment asks by neighbouring words as they stand, and by a few others o
 });
 
 test("nobody asks how many for a figure without a unit, which may be the number of a section", () => {
-  const said = "The warranty ends at once by the terms of sections 15 and 16.\n\nThe lamp of the old pilot weighs 90 grams.";
+  const said =
+    "The warranty ends at once by the terms of sections 15 and 16.\n\nThe lamp of the old pilot weighs 90 grams.";
   const { targets, lexicon } = targetsIn([documentOf(`# Lamps\n\n${said}\n`)]);
   const asked = (kind: FormKind, answer: string): string[] => {
     const target = targets.find((one) => one.answer.startsWith(answer))!;

@@ -65,6 +65,15 @@ test("a line of a table of contents is a heading that stands elsewhere: nothing 
   assert.deepEqual(clausesIn(text), ["It is lit at four with dry wood.", "It is swept on Sundays."]);
 });
 
+test("a salutation states nothing", () => {
+  const letter = "# Oven\n\nDear members, dear friends of the oven,\n\nit is lit again from Monday on.\n";
+  assert.deepEqual(clausesIn(letter), ["it is lit again from Monday on."]);
+  assert.deepEqual(clausesIn("# Oven\n\n- it is never left open at night,\n- it is swept once a week.\n"), [
+    "it is never left open at night,",
+    "it is swept once a week.",
+  ]);
+});
+
 test("an item is said with the words that introduce its list, and these are not asked for by themselves", () => {
   const list =
     "# Oven\n\nWhoever leaves last checks that:\n\n- the oven door is shut\n- all the lights are out\n\nThen it is time to go home.\n";
