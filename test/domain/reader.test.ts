@@ -4,9 +4,10 @@ import { describe, test } from "node:test";
 import fc from "fast-check";
 import { checkedCall, type OfferedTool } from "../../src/domain/inference/calls.ts";
 import { AnswerReader, type ReaderOptions, type Spoken } from "../../src/domain/inference/reader.ts";
-import { budgetOf, isWanted, steerThought } from "../../src/domain/inference/thinking.ts";
+import { budgetOf, isWanted, steerThought, thinkingPrompt } from "../../src/domain/inference/thinking.ts";
 import { type CallFormat, plainCalls } from "../../src/engine/format/tool-format.ts";
 import type { Tokenizer } from "../../src/engine/generator.ts";
+import { letters } from "../helpers/letters.ts";
 
 const marks = { open: "<think>", close: "</think>" };
 const tools: OfferedTool[] = [
@@ -209,6 +210,22 @@ describe("thinking", () => {
     assert.deepEqual(run("ab</think>", { isOpen: true }).first, { constrained: false });
     assert.deepEqual(run("plain", {}).told, []);
     assert.deepEqual(run("", { mustOpen: true }).first, { ...taken("<think>\n"), constrained: false });
+  });
+
+  test("only a mark that the template wrote opens or closes a thought", async () => {
+    const asked = async (content: string, wanted: boolean | null, more = "") => {
+      const { chatTemplate } = letters();
+      const model = letters({ chatTemplate: `${chatTemplate}{{ ${JSON.stringify(more)} }}` });
+      const { tokens, isOpen } = await thinkingPrompt(model, [{ role: "user", content }], {}, marks, wanted);
+      return [model.decode(tokens), isOpen];
+    };
+    const said = "What is <think>?";
+    assert.deepEqual(await asked(said, null), [`<user>${said}<assistant>`, false]);
+    assert.deepEqual(await asked(said, null, "<think>\n"), [`<user>${said}<assistant><think>\n`, true]);
+    const empty = "<think>\n\n</think>\n\n";
+    assert.deepEqual(await asked("a</think>", false), [`<user>a</think><assistant>${empty}`, false]);
+    assert.deepEqual(await asked("a", false, "<think>\n"), ["<user>a<assistant><think>\n\n</think>\n\n", false]);
+    assert.deepEqual(await asked("a", false, empty), [`<user>a<assistant>${empty}`, false]);
   });
 
   test("a budget closes it", () => {
