@@ -291,6 +291,13 @@ describe("truncation", () => {
     });
 });
 
+test("what cannot be cut to the limit stays whole where the slot holds it", async () => {
+  const render = (messages: readonly ChatMessage[]) => messages.flatMap((m) => tokenizer.encode(m.content, false));
+  const fit = (content: string) => fitConversation([{ role: "system", content }], 3, tokenizer, render, 5);
+  assert.deepEqual(await fit("abcde"), { tokens: tokenizer.encode("abcde", false), truncated: 0 });
+  await assert.rejects(fit("abcdef"), failsWith("prompt_too_long"));
+});
+
 test("others are served between one look for what fits and the next", async () => {
   let served = 0;
   const others = setInterval(() => served++, 1);

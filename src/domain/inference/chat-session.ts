@@ -4,7 +4,13 @@ import { createHash } from "node:crypto";
 import { Failure, invalid } from "../../base/errors.ts";
 import { randomWord } from "../../base/ids.ts";
 import type { Caller } from "../../contract/endpoint.ts";
-import { callFormatOf, formatLongChat, type ThoughtMarks, thoughtMarksOf } from "../../engine/format/chat-format.ts";
+import {
+  type ChatMessage,
+  callFormatOf,
+  formatLongChat,
+  type ThoughtMarks,
+  thoughtMarksOf,
+} from "../../engine/format/chat-format.ts";
 import type { CallFormat } from "../../engine/format/tool-format.ts";
 import type { GeneratedToken, Steering, Tokenizer } from "../../engine/generator.ts";
 import { schemaGrammar } from "../../engine/grammar/grammar.ts";
@@ -161,12 +167,14 @@ async function promptOf(
   );
   refuseHuge(characters, slotContext);
   let isOpen = false;
-  const { tokens, truncated } = await fitConversation(messages, request.truncateTo, tokenizer, async (kept) => {
+  const render = async (kept: readonly ChatMessage[]): Promise<number[]> => {
     if (marks === null) return formatLongChat(tokenizer, kept, { tools });
     const prompt = await thinkingPrompt(tokenizer, kept, { tools }, marks, wanted);
     isOpen = prompt.isOpen;
     return prompt.tokens;
-  });
+  };
+  const [limit, most] = limitsOf(request, slotContext);
+  const { tokens, truncated } = await fitConversation(messages, limit, tokenizer, render, most);
   // maxTokens is reduced to what the slot has left, but unless it is 0 there must be room for at least one token.
   if (tokens.length + Math.min(request.maxTokens, 1) > slotContext)
     throw new Failure(
@@ -174,6 +182,15 @@ async function promptOf(
       `${tokens.length} prompt tokens leave no room for an answer in the context of ${slotContext} tokens; lower prompt_truncate_len`,
     );
   return { tokens, truncated, isOpen };
+}
+
+/** Maximum share of the context that a truncation leaves free for the answer. */
+const answerShare = 0.25;
+
+/** The limit to which a prompt is truncated, and the limit of one that cannot be truncated so far. */
+function limitsOf({ truncateTo, maxTokens }: ChatRequest, slotContext: number): [limit: number, most: number] {
+  if (truncateTo !== "room") return [truncateTo, truncateTo];
+  return [slotContext - Math.min(maxTokens, Math.ceil(answerShare * slotContext)), slotContext];
 }
 
 /**
