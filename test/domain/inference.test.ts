@@ -61,6 +61,9 @@ interface Script {
   fails?: { after: number; failure: Failure };
   /** Waits for the signal after that many tokens. */
   hangsAfter?: number;
+  /** Tokens of a slot, and of the context that the model was trained with. */
+  slotContext?: number;
+  trainContext?: number;
 }
 
 function fakeGenerator(script: Script) {
@@ -92,12 +95,9 @@ function fakeGenerator(script: Script) {
       state.running--;
     }
   }
-  const generator = {
-    generate,
-    kind: () => "text",
-    tokenizer: () => tokenizer,
-    slotContext: 64,
-  } as unknown as Generator;
+  const { slotContext = 64, trainContext = slotContext } = script;
+  const model = { ...tokenizer, trainContext };
+  const generator = { generate, kind: () => "text", tokenizer: () => model, slotContext } as unknown as Generator;
   return { generator, state };
 }
 
@@ -347,6 +347,21 @@ describe("replies", () => {
       [["", "length"]],
     );
     assert.equal(state.requests.length, 2);
+  });
+
+  test("an answer has one call where parallel_tool_calls is false", async () => {
+    const call = (name: string): string => `<tool_call>\n{"name": "${name}", "arguments": {}}\n</tool_call>`;
+    const { ask } = open({ text: () => `${call("f")}\n${call("g")}`, slotContext: 4096 });
+    const tools = ["f", "g"].map((name) => ({ type: "function", function: { name } }));
+    const namesOf = async (parallel_tool_calls: boolean) => {
+      const answer = (await ask("inference.chat", { ...chat, tools, parallel_tool_calls })) as never as {
+        choices: { message: { tool_calls: { function: { name: string } }[] }; finish_reason: string }[];
+      };
+      const [{ message, finish_reason } = assert.fail()] = answer.choices;
+      return [...message.tool_calls.map((one) => one.function.name), finish_reason];
+    };
+    assert.deepEqual(await namesOf(false), ["f", "tool_calls"]);
+    assert.deepEqual(await namesOf(true), ["f", "g", "tool_calls"]);
   });
 
   test("a cut conversation says so in a header and beside the usage", async () => {

@@ -122,6 +122,9 @@ async function planChat(request: ChatRequest, tokenizer: Tokenizer, slotContext:
   const budget = budgetOf(thinking, request.maxTokens);
   const thinks = marks !== null && wanted !== false;
   const question = request.messages.findLast(({ role }) => role === "user")?.content ?? "";
+  const check = (call: unknown) => checkedCall(tools, format!, call);
+  const newId = (): string => `call_${randomWord()}`;
+  const { isParallel } = request;
   const choices: Choice[] = [];
   const answers: Answer[] = [];
   for (let index = 0; index < request.choices; index++) {
@@ -139,10 +142,9 @@ async function planChat(request: ChatRequest, tokenizer: Tokenizer, slotContext:
       ...((thought !== null || rule.grammar !== null) && { steer }),
       ...(rule.grammar !== null && { grammar: rule.grammar }),
     });
-    const check = (call: unknown) => checkedCall(tools, format!, call);
     answers.push({
       thought,
-      reader: new AnswerReader({ marks, isOpen, format, isForced, check, newId: () => `call_${randomWord()}` }),
+      reader: new AnswerReader({ marks, isOpen, format, isParallel, isForced, check, newId }),
     });
   }
   return { choices, truncatedTokens: truncated, answers, cannotThink: marks === null && wanted === true };
