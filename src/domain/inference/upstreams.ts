@@ -31,6 +31,12 @@ interface Usage {
   prompt_tokens?: number;
   completion_tokens?: number;
 }
+/** What is read of an event that is passed on. */
+interface Passed {
+  usage?: Usage | null;
+  choices?: unknown[];
+  error?: unknown;
+}
 interface Sent {
   model?: string | undefined;
   stream?: boolean | null;
@@ -62,7 +68,7 @@ export function createForward(parts: SessionParts & { upstreams: Upstreams }): F
     const end = begin(parts, asked, caller, `${name}/${body.model}`);
     try {
       const response = await ask(upstream, path, body, { signal: asked.signal, trace: parts.traces.headers() });
-      if (body.stream) return new EventStream(passed(response, body, end, asked.signal));
+      if (body.stream) return new EventStream(passed(name, response, body, end, asked.signal));
       const answer = (await response.json()) as { usage?: Usage };
       end("done", answer.usage);
       return { ...answer, ...(path === "embeddings" ? {} : { confidence_score: null, confidence: null }) };
@@ -161,7 +167,9 @@ function messageOf(text: string): string {
   }
 }
 
+/** Passes on the events of an upstream's stream. An event that holds an error ends the stream with upstream_failed. */
 async function* passed(
+  name: string,
   response: Response,
   body: Sent,
   end: End,
@@ -171,7 +179,8 @@ async function* passed(
   let outcome: UsageOutcome = "aborted";
   try {
     for await (const data of dataOf(response)) {
-      const chunk = data === "[DONE]" ? {} : (JSON.parse(data) as { usage?: Usage | null; choices?: unknown[] });
+      const chunk = data === "[DONE]" ? {} : (JSON.parse(data) as Passed);
+      if (chunk.error) throw new Failure("upstream_failed", `The upstream ${name} failed${messageOf(data)}`);
       if (chunk.usage) used = chunk.usage;
       const isForUsOnly = chunk.usage && chunk.choices?.length === 0 && !body.stream_options?.include_usage;
       if (!isForUsOnly) yield { data };
@@ -179,7 +188,8 @@ async function* passed(
     outcome = "done";
   } catch (error) {
     outcome = signal.aborted ? "aborted" : "failed";
-    throw signal.aborted ? new Failure("cut_off") : new Failure("upstream_failed", undefined, { cause: error });
+    if (signal.aborted) throw new Failure("cut_off");
+    throw error instanceof Failure ? error : new Failure("upstream_failed", undefined, { cause: error });
   } finally {
     end(outcome, used);
   }
