@@ -127,6 +127,16 @@ describe("upstreams", () => {
     assert.deepEqual(lastUsage(), { model_id: "far/big", prompt_tokens: 11, completion_tokens: 4, outcome: "done" });
   });
 
+  test("an upstream gets one limit of the answer", async () => {
+    const limitsOf = async (body: object) => {
+      await chat(body);
+      return [seen.body.max_tokens, seen.body.max_completion_tokens];
+    };
+    assert.deepEqual(await limitsOf({ max_completion_tokens: 5 }), [undefined, 5]);
+    assert.deepEqual(await limitsOf({ max_completion_tokens: 5, max_tokens: 6 }), [undefined, 5]);
+    assert.deepEqual(await limitsOf({ max_completion_tokens: null, max_tokens: 6 }), [6, undefined]);
+  });
+
   test("a stream comes as it was sent, with usage on request only, and is counted all the same", async () => {
     const client = new OpenAI({
       baseURL: `${it.url}/api/v3/inference`,

@@ -105,10 +105,14 @@ function begin(parts: SessionParts, asked: Omit<Arrived, "body">, caller: Caller
   };
 }
 
-/** The body without what other servers do not know: our own field prompt_truncate_len, and nulls for left-out values. */
+/**
+ * The body without what other servers do not know: our own field prompt_truncate_len, and nulls for left-out values. OpenAI
+ * refuses max_tokens beside max_completion_tokens, which wins.
+ */
 function bodyFor(body: Sent): string {
   const { prompt_truncate_len: _, ...rest } = body as Record<string, unknown>;
   const known = Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== null));
+  if ("max_completion_tokens" in known) delete known.max_tokens;
   // Usage is always requested, because the tokens are counted here.
   return JSON.stringify(
     body.stream ? { ...known, stream_options: { ...body.stream_options, include_usage: true } } : known,
