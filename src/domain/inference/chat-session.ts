@@ -39,8 +39,8 @@ export async function answerLocally(
   checkAnswerable(request);
   const answers: Answer[] = [];
   const drawn = { ...request, idMark: "chatcmpl" };
-  const session = await openSession(parts, asked, caller, drawn, async (tokenizer, slotContext) => {
-    const planned = await planChat(request, tokenizer, slotContext);
+  const session = await openSession(parts, asked, caller, drawn, async (tokenizer, context) => {
+    const planned = await planChat(request, tokenizer, context);
     answers.push(...planned.answers);
     if (planned.cannotThink) asked.setHeader("x-plumbline-reasoning", "unsupported");
     return planned;
@@ -106,14 +106,14 @@ interface PlannedChat extends Plan {
   cannotThink: boolean;
 }
 
-async function planChat(request: ChatRequest, tokenizer: Tokenizer, slotContext: number): Promise<PlannedChat> {
+async function planChat(request: ChatRequest, tokenizer: Tokenizer, context: number): Promise<PlannedChat> {
   const { thinking } = request;
   const marks = thoughtMarksOf(tokenizer);
   const wanted = isWanted(thinking);
   if (marks === null && thinking.enabled === true)
     throw invalid(thinking.at, "this model has no reasoning mode; leave the field out, or choose another model");
-  const { tokens, truncated, isOpen } = await promptOf(request, tokenizer, slotContext, marks, wanted);
-  const maxTokens = Math.min(request.maxTokens, slotContext - tokens.length);
+  const { tokens, truncated, isOpen } = await promptOf(request, tokenizer, context, marks, wanted);
+  const maxTokens = Math.min(request.maxTokens, context - tokens.length);
   const { tools, mustCall } = offeredTools(request);
   const format = tools.length > 0 ? callFormatOf(tokenizer) : null;
   const isForced = format !== null && mustCall;
@@ -153,7 +153,7 @@ async function planChat(request: ChatRequest, tokenizer: Tokenizer, slotContext:
 async function promptOf(
   request: ChatRequest,
   tokenizer: Tokenizer,
-  slotContext: number,
+  context: number,
   marks: ThoughtMarks | null,
   wanted: boolean | null,
 ): Promise<{ tokens: number[]; truncated: number; isOpen: boolean }> {
@@ -167,7 +167,7 @@ async function promptOf(
       toolCalls.reduce((all, call) => all + call.arguments.length, sum + content.length),
     JSON.stringify(tools).length,
   );
-  refuseHuge(characters, slotContext);
+  refuseHuge(characters, context);
   let isOpen = false;
   const render = async (kept: readonly ChatMessage[]): Promise<number[]> => {
     if (marks === null) return formatLongChat(tokenizer, kept, { tools });
@@ -175,13 +175,13 @@ async function promptOf(
     isOpen = prompt.isOpen;
     return prompt.tokens;
   };
-  const [limit, most] = limitsOf(request, slotContext);
+  const [limit, most] = limitsOf(request, context);
   const { tokens, truncated } = await fitConversation(messages, limit, tokenizer, render, most);
   // maxTokens is reduced to what the slot has left, but unless it is 0 there must be room for at least one token.
-  if (tokens.length + Math.min(request.maxTokens, 1) > slotContext)
+  if (tokens.length + Math.min(request.maxTokens, 1) > context)
     throw new Failure(
       "prompt_too_long",
-      `${tokens.length} prompt tokens leave no room for an answer in the context of ${slotContext} tokens; lower prompt_truncate_len`,
+      `${tokens.length} prompt tokens leave no room for an answer in the context of ${context} tokens; lower prompt_truncate_len`,
     );
   return { tokens, truncated, isOpen };
 }
@@ -190,9 +190,9 @@ async function promptOf(
 const answerShare = 0.25;
 
 /** The limit to which a prompt is truncated, and the limit of one that cannot be truncated so far. */
-function limitsOf({ truncateTo, maxTokens }: ChatRequest, slotContext: number): [limit: number, most: number] {
+function limitsOf({ truncateTo, maxTokens }: ChatRequest, context: number): [limit: number, most: number] {
   if (truncateTo !== "room") return [truncateTo, truncateTo];
-  return [slotContext - Math.min(maxTokens, Math.ceil(answerShare * slotContext)), slotContext];
+  return [context - Math.min(maxTokens, Math.ceil(answerShare * context)), context];
 }
 
 /**
