@@ -405,6 +405,14 @@ describe("replies", () => {
     });
 });
 
+test("every prompt that fits a slot is counted", async () => {
+  const { handlers } = open({ slotContext: 65_536 });
+  const asked = { headers: {}, signal: new AbortController().signal };
+  const body = { model: "model_base", messages: [{ role: "user", content: "x".repeat(40_000) }] };
+  const counted = await handlers["inference.count_tokens"]({ ...asked, body } as never, caller);
+  assert.equal(counted.input_tokens, "<user>".length + 40_000 + "<a>".length);
+});
+
 describe("a model whose own context is smaller than a slot", () => {
   const small = { slotContext: 64, trainContext: 32 };
   test("prompt and answer fit it", async () => {

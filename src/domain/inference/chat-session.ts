@@ -49,7 +49,7 @@ export async function answerLocally(
   return { head, promptTokens, tokenizer, events: eventsOf(session, answers) };
 }
 
-/** Context size in tokens that is assumed for counting, so that a prompt is counted even if it does not fit a slot. */
+/** Smallest context size in tokens that is assumed for counting, so that a prompt is counted even if it does not fit a slot. */
 const countedContext = 1 << 15;
 
 /** Counts the tokens of a chat's prompt. Generates nothing, and records no usage. */
@@ -64,7 +64,8 @@ export async function countPrompt(
   checkAnswerable(request);
   return withTokenizer(parts, { headers }, caller, request.model, ["text"], async (tokenizer) => {
     if (signal.aborted) throw new Failure("cut_off");
-    const { choices } = await planChat({ ...request, maxTokens: 0 }, tokenizer, countedContext);
+    const context = Math.max(countedContext, parts.generator.slotContext);
+    const { choices } = await planChat({ ...request, maxTokens: 0 }, tokenizer, context);
     return choices[0]!.prompt.length;
   });
 }
