@@ -33,6 +33,15 @@ export interface Tokenizer {
   pieceOf(token: number): string;
 }
 
+/**
+ * Tokens of a model that one slot can hold, prompt and completion together: the slot's size, or the training context if the
+ * model states a smaller one.
+ */
+export const contextOf = (
+  { slotContext }: Pick<Generator, "slotContext">,
+  { trainContext }: Pick<Tokenizer, "trainContext">,
+): number => Math.min(slotContext, trainContext || slotContext);
+
 export interface Sampling {
   temperature: number;
   /** 0 = off. Values over 64 count as 64, a documented limit. */
@@ -256,7 +265,7 @@ export interface Generator {
   rank(model: ModelRef, query: string, documents: readonly string[], options: EmbedOptions): Promise<RankedDocument[]>;
   /** Busy slots and waiting requests of each loaded base that generates text. */
   occupancy(): Occupancy[];
-  /** Tokens one slot can hold, prompt and completion together. */
+  /** The size of a slot in tokens. Of a model with a smaller context, a slot holds less: see contextOf. */
   readonly slotContext: number;
   dispose(): Promise<void>;
 }

@@ -117,6 +117,11 @@ describe("responses", { skip: withoutModel }, () => {
     },
     { name: "max_output_tokens 0", body: { max_output_tokens: 0 }, status: 422, loc: ["body", "max_output_tokens"] },
     { name: "a prompt too long", body: { input: "word ".repeat(300) }, status: 422, words: /tokens/ },
+    {
+      name: "truncation auto, and more tokens of an answer than a slot holds",
+      body: { truncation: "auto", max_output_tokens: 256 },
+      status: 200,
+    },
     { name: "no model while one base is there", body: { model: undefined }, status: 200 },
     {
       name: "nulls",

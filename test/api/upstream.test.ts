@@ -56,8 +56,11 @@ describe("upstreams", () => {
           response.end(JSON.stringify({ error: { message: "because" } }));
         } else if (body.stream) {
           response.writeHead(200, { "content-type": "text/event-stream" });
+          if (body.model === "fails-first") return response.end('data: {"error":{"message":"because"}}\n\n');
           response.write(delta("From "));
           if (body.model === "hangs") return;
+          if (body.model === "fails") return response.end('data: {"error":{"message":"because"}}\n\n');
+          if (body.model === "babbles") return response.end("data: because\n\n");
           // One event in two pieces, as networks cut them.
           const rest = `${delta("afar.")}${finish}${chunk([], { usage })}data: [DONE]\n\n`;
           response.write(rest.slice(0, 40));
@@ -122,6 +125,16 @@ describe("upstreams", () => {
     assert(!("prompt_truncate_len" in seen.body));
     assert.equal(countUsage(), before + 1);
     assert.deepEqual(lastUsage(), { model_id: "far/big", prompt_tokens: 11, completion_tokens: 4, outcome: "done" });
+  });
+
+  test("an upstream gets one limit of the answer", async () => {
+    const limitsOf = async (body: object) => {
+      await chat(body);
+      return [seen.body.max_tokens, seen.body.max_completion_tokens];
+    };
+    assert.deepEqual(await limitsOf({ max_completion_tokens: 5 }), [undefined, 5]);
+    assert.deepEqual(await limitsOf({ max_completion_tokens: 5, max_tokens: 6 }), [undefined, 5]);
+    assert.deepEqual(await limitsOf({ max_completion_tokens: null, max_tokens: 6 }), [6, undefined]);
   });
 
   test("a stream comes as it was sent, with usage on request only, and is counted all the same", async () => {
@@ -225,6 +238,32 @@ describe("upstreams", () => {
     gone.abort();
     await eventually(() => seen.left);
     await eventually(() => lastUsage()?.outcome === "aborted");
+  });
+
+  test("a stream that breaks off ends with the upstream's words, and is counted as failed", async () => {
+    const streamed = (endpoint: string, model: string) =>
+      it.get(`/api/v3/inference/${endpoint}`, {
+        method: "POST",
+        headers: { "content-type": "application/json", ...headers },
+        body: JSON.stringify({ model, messages, input: "Say hello.", max_tokens: 9, stream: true }),
+      });
+    const endpoints = ["chat/completions", "messages", "responses"];
+    for (const endpoint of endpoints)
+      for (const [model, said] of [
+        ["fails", "The upstream far failed: because"],
+        ["babbles", ""],
+      ] as const) {
+        const text = await (await streamed(endpoint, model)).text();
+        assert.match(text, /From /);
+        assert(text.includes('"code":"upstream_failed"') && text.includes(said), `${endpoint}: ${text}`);
+        assert.deepEqual([lastUsage()!.model_id, lastUsage()!.outcome], [`far/${model}`, "failed"]);
+      }
+    for (const endpoint of endpoints) {
+      const response = await streamed(endpoint, "fails-first");
+      assert.equal(response.status, 502);
+      assert.match(await response.text(), /The upstream far failed: because/);
+      assert.deepEqual([lastUsage()!.model_id, lastUsage()!.outcome], ["far/fails-first", "failed"]);
+    }
   });
 
   const refusals: [name: string, body: object, provider: string, status: number, code: string][] = [

@@ -61,6 +61,9 @@ interface Script {
   fails?: { after: number; failure: Failure };
   /** Waits for the signal after that many tokens. */
   hangsAfter?: number;
+  /** Tokens of a slot, and of the context that the model was trained with. */
+  slotContext?: number;
+  trainContext?: number;
 }
 
 function fakeGenerator(script: Script) {
@@ -92,11 +95,14 @@ function fakeGenerator(script: Script) {
       state.running--;
     }
   }
+  const { slotContext = 64, trainContext = slotContext } = script;
+  const model = { ...tokenizer, trainContext };
   const generator = {
     generate,
     kind: () => "text",
-    tokenizer: () => tokenizer,
-    slotContext: 64,
+    tokenizer: () => model,
+    slotContext,
+    score: async (_model: unknown, rows: readonly object[]) => rows.map(() => Float64Array.of(-1)),
   } as unknown as Generator;
   return { generator, state };
 }
@@ -156,7 +162,7 @@ function open(
         "SELECT outcome, prompt_tokens, completion_tokens FROM usage ORDER BY request_id",
       )
       .all();
-  return { ask, usage, leases, state, store, headers };
+  return { ask, usage, leases, state, store, headers, handlers: room.handlers };
 }
 
 const chat = { messages: [{ role: "user", content: "hi" }] };
@@ -205,7 +211,7 @@ const failsWith = (code: string, loc?: unknown[]) => (error: unknown) => {
 };
 
 describe("prompts", () => {
-  const room = { maxTokens: 2, slotContext: 64 };
+  const room = { maxTokens: 2, context: 64 };
   test("text, texts, ids and lists of ids are one choice each", async () => {
     assert.deepEqual(await promptsOf("ab", tokenizer, room), [[97, 98]]);
     assert.deepEqual(await promptsOf(["a", "b"], tokenizer, room), [[97], [98]]);
@@ -291,6 +297,13 @@ describe("truncation", () => {
     });
 });
 
+test("what cannot be cut to the limit stays whole where the slot holds it", async () => {
+  const render = (messages: readonly ChatMessage[]) => messages.flatMap((m) => tokenizer.encode(m.content, false));
+  const fit = (content: string) => fitConversation([{ role: "system", content }], 3, tokenizer, render, 5);
+  assert.deepEqual(await fit("abcde"), { tokens: tokenizer.encode("abcde", false), truncated: 0 });
+  await assert.rejects(fit("abcdef"), failsWith("prompt_too_long"));
+});
+
 test("others are served between one look for what fits and the next", async () => {
   let served = 0;
   const others = setInterval(() => served++, 1);
@@ -342,6 +355,21 @@ describe("replies", () => {
     assert.equal(state.requests.length, 2);
   });
 
+  test("an answer has one call where parallel_tool_calls is false", async () => {
+    const call = (name: string): string => `<tool_call>\n{"name": "${name}", "arguments": {}}\n</tool_call>`;
+    const { ask } = open({ text: () => `${call("f")}\n${call("g")}`, slotContext: 4096 });
+    const tools = ["f", "g"].map((name) => ({ type: "function", function: { name } }));
+    const namesOf = async (parallel_tool_calls: boolean) => {
+      const answer = (await ask("inference.chat", { ...chat, tools, parallel_tool_calls })) as never as {
+        choices: { message: { tool_calls: { function: { name: string } }[] }; finish_reason: string }[];
+      };
+      const [{ message, finish_reason } = assert.fail()] = answer.choices;
+      return [...message.tool_calls.map((one) => one.function.name), finish_reason];
+    };
+    assert.deepEqual(await namesOf(false), ["f", "tool_calls"]);
+    assert.deepEqual(await namesOf(true), ["f", "g", "tool_calls"]);
+  });
+
   test("a cut conversation says so in a header and beside the usage", async () => {
     const { ask, headers } = open();
     const messages = [{ role: "user", content: "old words" }, ...chat.messages];
@@ -375,6 +403,62 @@ describe("replies", () => {
       assert.deepEqual(usage(), []);
       assert.equal(leases.held, 0);
     });
+});
+
+test("every prompt that fits a slot is counted", async () => {
+  const { handlers } = open({ slotContext: 65_536 });
+  const asked = { headers: {}, signal: new AbortController().signal };
+  const body = { model: "model_base", messages: [{ role: "user", content: "x".repeat(40_000) }] };
+  const counted = await handlers["inference.count_tokens"]({ ...asked, body } as never, caller);
+  assert.equal(counted.input_tokens, "<user>".length + 40_000 + "<a>".length);
+});
+
+describe("a model whose own context is smaller than a slot", () => {
+  const small = { slotContext: 64, trainContext: 32 };
+  test("prompt and answer fit it", async () => {
+    const { ask } = open(small);
+    await ask("inference.completions", { prompt: "x".repeat(30), max_tokens: 2 });
+    const long = ask("inference.completions", { prompt: "x".repeat(30), max_tokens: 20 });
+    await assert.rejects(long, failsWith("prompt_too_long"));
+    const content = "x".repeat(30);
+    const chatted = ask("inference.chat", { messages: [{ role: "user", content }] });
+    await assert.rejects(chatted, failsWith("prompt_too_long"));
+  });
+
+  test("its tokenizer names it", async () => {
+    const { handlers } = open(small);
+    const info = await handlers["inference.tokenizer_info"](
+      { query: { model: "model_base" }, headers: {} } as never,
+      caller,
+    );
+    assert.equal(info.model_max_length, 32);
+    const read = await handlers["inference.tokenize"](
+      { body: { model: "model_base", prompt: "a" }, headers: {} } as never,
+      caller,
+    );
+    assert.equal(read.max_model_len, 32);
+  });
+
+  const around = { headers: {}, requestId: "req_1", signal: new AbortController().signal, setHeader: () => {} };
+  test("truncation auto leaves room in it", async () => {
+    const { handlers } = open(small);
+    const input = ["x".repeat(20), "hi"].map((content) => ({ role: "user", content }));
+    const body = { model: "model_base", input, truncation: "auto", max_output_tokens: 8 };
+    const { usage } = (await handlers["inference.responses"]({ ...around, body } as never, caller)) as never as {
+      usage: { input_tokens: number; input_tokens_details: { truncated_tokens: number } };
+    };
+    assert.deepEqual([usage.input_tokens, usage.input_tokens_details.truncated_tokens], [11, 26]);
+  });
+
+  test("documents are cut to it where they may be", async () => {
+    const { handlers } = open({ slotContext: 256, trainContext: 128 });
+    const body = { model: "model_base", query: "Why?", documents: ["x".repeat(200)], truncate: true };
+    const { usage } = (await handlers["inference.rerank"]({ ...around, body } as never, caller)) as never as {
+      usage: { prompt_tokens: number; truncated_tokens: number };
+    };
+    assert.equal(usage.prompt_tokens, 128);
+    assert(usage.truncated_tokens > 72);
+  });
 });
 
 describe("confidence", () => {

@@ -4,9 +4,10 @@ import { describe, test } from "node:test";
 import fc from "fast-check";
 import { checkedCall, type OfferedTool } from "../../src/domain/inference/calls.ts";
 import { AnswerReader, type ReaderOptions, type Spoken } from "../../src/domain/inference/reader.ts";
-import { budgetOf, isWanted, steerThought } from "../../src/domain/inference/thinking.ts";
+import { budgetOf, isWanted, steerThought, thinkingPrompt } from "../../src/domain/inference/thinking.ts";
 import { type CallFormat, plainCalls } from "../../src/engine/format/tool-format.ts";
 import type { Tokenizer } from "../../src/engine/generator.ts";
+import { letters } from "../helpers/letters.ts";
 
 const marks = { open: "<think>", close: "</think>" };
 const tools: OfferedTool[] = [
@@ -26,6 +27,7 @@ const optionsOf = (more: Partial<ReaderOptions>): ReaderOptions => {
     marks: null,
     isOpen: false,
     format,
+    isParallel: true,
     isForced: false,
     check: (call) => checkedCall(tools, format!, call),
     newId: () => "id",
@@ -100,6 +102,18 @@ describe("answers", () => {
     ["a mark and no call", "<tool_call> is a mark", { format: plainCalls }, ["words: <tool_call> is a mark"]],
     ["what is no JSON", "<tool_call>{f}</tool_call>!", { format: plainCalls }, ["words: <tool_call>{f}</tool_call>!"]],
     ["words after a call", `${call("{}")}\nDone.`, { format: plainCalls }, [["f", "{}"], "words: Done."]],
+    [
+      "of several calls the first, where one is allowed",
+      `${call('{"a": 1}')}\n${call("{}", "g")}\nDone.`,
+      { format: plainCalls, isParallel: false },
+      [["f", '{"a":1}'], "words: Done."],
+    ],
+    [
+      "of a list of calls the first, where one is allowed",
+      '[CALLS][{"name": "f", "arguments": {}}, {"name": "g", "arguments": {}}]',
+      { format: list, isParallel: false },
+      [["f", "{}"]],
+    ],
     ["a bare call", ' {"name": "g", "parameters": {"q": [1]}}', { format: bare }, [["g", '{"q":[1]}']]],
     ["JSON that is no call", '{"answer": 42} is it', { format: bare }, ['words: {"answer": 42} is it']],
     ["JSON in the midst of words", 'See {"name": "g"}', { format: bare }, ['words: See {"name": "g"}']],
@@ -209,6 +223,22 @@ describe("thinking", () => {
     assert.deepEqual(run("ab</think>", { isOpen: true }).first, { constrained: false });
     assert.deepEqual(run("plain", {}).told, []);
     assert.deepEqual(run("", { mustOpen: true }).first, { ...taken("<think>\n"), constrained: false });
+  });
+
+  test("only a mark that the template wrote opens or closes a thought", async () => {
+    const asked = async (content: string, wanted: boolean | null, more = "") => {
+      const { chatTemplate } = letters();
+      const model = letters({ chatTemplate: `${chatTemplate}{{ ${JSON.stringify(more)} }}` });
+      const { tokens, isOpen } = await thinkingPrompt(model, [{ role: "user", content }], {}, marks, wanted);
+      return [model.decode(tokens), isOpen];
+    };
+    const said = "What is <think>?";
+    assert.deepEqual(await asked(said, null), [`<user>${said}<assistant>`, false]);
+    assert.deepEqual(await asked(said, null, "<think>\n"), [`<user>${said}<assistant><think>\n`, true]);
+    const empty = "<think>\n\n</think>\n\n";
+    assert.deepEqual(await asked("a</think>", false), [`<user>a</think><assistant>${empty}`, false]);
+    assert.deepEqual(await asked("a", false, "<think>\n"), ["<user>a<assistant><think>\n\n</think>\n\n", false]);
+    assert.deepEqual(await asked("a", false, empty), [`<user>a<assistant>${empty}`, false]);
   });
 
   test("a budget closes it", () => {

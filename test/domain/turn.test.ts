@@ -100,7 +100,7 @@ async function respond(events: ChatEvent[], body: object, failure?: Failure) {
     get: { get: (id: string) => rows.get(id) },
   } as never;
   const log = createLog("error", () => {});
-  const handlers = createResponses({ run, sql, slotContext: 64, hasDocument: () => true, clock: systemClock, log });
+  const handlers = createResponses({ run, sql, hasDocument: () => true, clock: systemClock, log });
   const schema = responses["inference.responses"].body;
   const handler = handlers["inference.responses"];
   return { answer: await handler(input(schema, { model: "m", input: "Weather in Oslo?", ...body }), caller), asked };

@@ -208,7 +208,7 @@ test("estimates grow with what costs memory", () => {
     embedding: 8,
     feedForward: 16,
     heads: 2,
-    kvHeads: 1,
+    cachedHeads: 2,
     headSize: 4,
     vocabulary: 100,
   };

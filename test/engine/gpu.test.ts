@@ -1,7 +1,8 @@
 // The book of memory: two pools, and who may take what of them.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type Bytes, createGpu } from "../../src/engine/gguf/gpu.ts";
+import { type Bytes, contextBytes, createGpu, shapeOf } from "../../src/engine/gguf/gpu.ts";
+import type { GgufHeader, GgufValue } from "../../src/engine/gguf/header.ts";
 import { reserve } from "../../src/engine/serve/base-model.ts";
 
 const machine = (bytes: number): Bytes => ({ machine: bytes, gpu: 0 });
@@ -87,4 +88,24 @@ test("a model goes to the GPU's memory where there is one, within what others le
   // Another program's.
   assert.match(failure(40 << 20, 20 << 20).message, /needs 40 MiB, but only 20 MiB of 80 MiB of the GPU are free/);
   assert.deepEqual(reserve(gpu, "without one", 100, { gpuMemory: () => null }).bytes, machine(100));
+});
+
+test("heads are counted layer by layer where the header lists them", () => {
+  const list = (...numbers: number[]): GgufValue => ({ arrayOf: "uint32", length: numbers.length, numbers });
+  const shapeWith = (heads: GgufValue, keyHeads: GgufValue) => {
+    const values = new Map<string, GgufValue>([
+      ["general.architecture", "llama"],
+      ["llama.block_count", 2],
+      ["llama.attention.head_count", heads],
+      ["llama.attention.head_count_kv", keyHeads],
+      ["llama.attention.key_length", 64],
+    ]);
+    const header: GgufHeader = { version: 3, values, tensors: [], fileBytes: 0 };
+    return shapeOf(header);
+  };
+  const listed = shapeWith(list(4, 8), list(2, 4));
+  const bytes = (slots: number, slotContext: number): number => contextBytes(listed, { slots, slotContext, batch: 1 });
+  assert.equal(bytes(16, 2048) - bytes(1, 1), 6 * 64 * 4 * (32_768 - 1));
+  assert.equal(shapeWith(8, list(0, 2)).cachedHeads, 2);
+  assert.equal(shapeWith(8, 2).cachedHeads, 4);
 });

@@ -106,7 +106,7 @@ test("the starter model: what it is, and that its template renders", async () =>
     embedding: 576,
     feedForward: 1536,
     heads: 9,
-    kvHeads: 3,
+    cachedHeads: 90,
     headSize: 64,
     vocabulary: 49_152,
     templateProblem: null,

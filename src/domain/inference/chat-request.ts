@@ -40,8 +40,11 @@ export interface ChatRequest {
   draw: DrawFields;
   /** Maximum number of tokens of an answer. It is reduced to the number of tokens that the slot has left. */
   maxTokens: number;
-  /** Maximum number of prompt tokens. Longer conversations are truncated to it. */
-  truncateTo: number;
+  /**
+   * Maximum number of prompt tokens. Longer conversations are truncated to it. `room` truncates those that leave too little
+   * of the context for the answer.
+   */
+  truncateTo: number | "room";
   choices: number;
   tools: readonly RequestTool[];
   /** With a name, the tool of this name must be called. */

@@ -4,7 +4,13 @@ import { createHash } from "node:crypto";
 import { Failure, invalid } from "../../base/errors.ts";
 import { randomWord } from "../../base/ids.ts";
 import type { Caller } from "../../contract/endpoint.ts";
-import { callFormatOf, formatLongChat, type ThoughtMarks, thoughtMarksOf } from "../../engine/format/chat-format.ts";
+import {
+  type ChatMessage,
+  callFormatOf,
+  formatLongChat,
+  type ThoughtMarks,
+  thoughtMarksOf,
+} from "../../engine/format/chat-format.ts";
 import type { CallFormat } from "../../engine/format/tool-format.ts";
 import type { GeneratedToken, Steering, Tokenizer } from "../../engine/generator.ts";
 import { schemaGrammar } from "../../engine/grammar/grammar.ts";
@@ -33,8 +39,8 @@ export async function answerLocally(
   checkAnswerable(request);
   const answers: Answer[] = [];
   const drawn = { ...request, idMark: "chatcmpl" };
-  const session = await openSession(parts, asked, caller, drawn, async (tokenizer, slotContext) => {
-    const planned = await planChat(request, tokenizer, slotContext);
+  const session = await openSession(parts, asked, caller, drawn, async (tokenizer, context) => {
+    const planned = await planChat(request, tokenizer, context);
     answers.push(...planned.answers);
     if (planned.cannotThink) asked.setHeader("x-plumbline-reasoning", "unsupported");
     return planned;
@@ -43,7 +49,7 @@ export async function answerLocally(
   return { head, promptTokens, tokenizer, events: eventsOf(session, answers) };
 }
 
-/** Context size in tokens that is assumed for counting, so that a prompt is counted even if it does not fit a slot. */
+/** Smallest context size in tokens that is assumed for counting, so that a prompt is counted even if it does not fit a slot. */
 const countedContext = 1 << 15;
 
 /** Counts the tokens of a chat's prompt. Generates nothing, and records no usage. */
@@ -58,7 +64,8 @@ export async function countPrompt(
   checkAnswerable(request);
   return withTokenizer(parts, { headers }, caller, request.model, ["text"], async (tokenizer) => {
     if (signal.aborted) throw new Failure("cut_off");
-    const { choices } = await planChat({ ...request, maxTokens: 0 }, tokenizer, countedContext);
+    const context = Math.max(countedContext, parts.generator.slotContext);
+    const { choices } = await planChat({ ...request, maxTokens: 0 }, tokenizer, context);
     return choices[0]!.prompt.length;
   });
 }
@@ -100,14 +107,14 @@ interface PlannedChat extends Plan {
   cannotThink: boolean;
 }
 
-async function planChat(request: ChatRequest, tokenizer: Tokenizer, slotContext: number): Promise<PlannedChat> {
+async function planChat(request: ChatRequest, tokenizer: Tokenizer, context: number): Promise<PlannedChat> {
   const { thinking } = request;
   const marks = thoughtMarksOf(tokenizer);
   const wanted = isWanted(thinking);
   if (marks === null && thinking.enabled === true)
     throw invalid(thinking.at, "this model has no reasoning mode; leave the field out, or choose another model");
-  const { tokens, truncated, isOpen } = await promptOf(request, tokenizer, slotContext, marks, wanted);
-  const maxTokens = Math.min(request.maxTokens, slotContext - tokens.length);
+  const { tokens, truncated, isOpen } = await promptOf(request, tokenizer, context, marks, wanted);
+  const maxTokens = Math.min(request.maxTokens, context - tokens.length);
   const { tools, mustCall } = offeredTools(request);
   const format = tools.length > 0 ? callFormatOf(tokenizer) : null;
   const isForced = format !== null && mustCall;
@@ -116,6 +123,9 @@ async function planChat(request: ChatRequest, tokenizer: Tokenizer, slotContext:
   const budget = budgetOf(thinking, request.maxTokens);
   const thinks = marks !== null && wanted !== false;
   const question = request.messages.findLast(({ role }) => role === "user")?.content ?? "";
+  const check = (call: unknown) => checkedCall(tools, format!, call);
+  const newId = (): string => `call_${randomWord()}`;
+  const { isParallel } = request;
   const choices: Choice[] = [];
   const answers: Answer[] = [];
   for (let index = 0; index < request.choices; index++) {
@@ -133,10 +143,9 @@ async function planChat(request: ChatRequest, tokenizer: Tokenizer, slotContext:
       ...((thought !== null || rule.grammar !== null) && { steer }),
       ...(rule.grammar !== null && { grammar: rule.grammar }),
     });
-    const check = (call: unknown) => checkedCall(tools, format!, call);
     answers.push({
       thought,
-      reader: new AnswerReader({ marks, isOpen, format, isForced, check, newId: () => `call_${randomWord()}` }),
+      reader: new AnswerReader({ marks, isOpen, format, isParallel, isForced, check, newId }),
     });
   }
   return { choices, truncatedTokens: truncated, answers, cannotThink: marks === null && wanted === true };
@@ -145,7 +154,7 @@ async function planChat(request: ChatRequest, tokenizer: Tokenizer, slotContext:
 async function promptOf(
   request: ChatRequest,
   tokenizer: Tokenizer,
-  slotContext: number,
+  context: number,
   marks: ThoughtMarks | null,
   wanted: boolean | null,
 ): Promise<{ tokens: number[]; truncated: number; isOpen: boolean }> {
@@ -159,21 +168,32 @@ async function promptOf(
       toolCalls.reduce((all, call) => all + call.arguments.length, sum + content.length),
     JSON.stringify(tools).length,
   );
-  refuseHuge(characters, slotContext);
+  refuseHuge(characters, context);
   let isOpen = false;
-  const { tokens, truncated } = await fitConversation(messages, request.truncateTo, tokenizer, async (kept) => {
+  const render = async (kept: readonly ChatMessage[]): Promise<number[]> => {
     if (marks === null) return formatLongChat(tokenizer, kept, { tools });
     const prompt = await thinkingPrompt(tokenizer, kept, { tools }, marks, wanted);
     isOpen = prompt.isOpen;
     return prompt.tokens;
-  });
+  };
+  const [limit, most] = limitsOf(request, context);
+  const { tokens, truncated } = await fitConversation(messages, limit, tokenizer, render, most);
   // maxTokens is reduced to what the slot has left, but unless it is 0 there must be room for at least one token.
-  if (tokens.length + Math.min(request.maxTokens, 1) > slotContext)
+  if (tokens.length + Math.min(request.maxTokens, 1) > context)
     throw new Failure(
       "prompt_too_long",
-      `${tokens.length} prompt tokens leave no room for an answer in the context of ${slotContext} tokens; lower prompt_truncate_len`,
+      `${tokens.length} prompt tokens leave no room for an answer in the context of ${context} tokens; lower prompt_truncate_len`,
     );
   return { tokens, truncated, isOpen };
+}
+
+/** Maximum share of the context that a truncation leaves free for the answer. */
+const answerShare = 0.25;
+
+/** The limit to which a prompt is truncated, and the limit of one that cannot be truncated so far. */
+function limitsOf({ truncateTo, maxTokens }: ChatRequest, context: number): [limit: number, most: number] {
+  if (truncateTo !== "room") return [truncateTo, truncateTo];
+  return [context - Math.min(maxTokens, Math.ceil(answerShare * context)), context];
 }
 
 /**

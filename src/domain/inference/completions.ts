@@ -23,8 +23,8 @@ export const createCompletions =
     return body.stream ? new EventStream(stream(session, body)) : reply(session, body);
   };
 
-async function plan(body: Body, tokenizer: Tokenizer, slotContext: number): Promise<Plan> {
-  const prompts = await promptsOf(body.prompt, tokenizer, { maxTokens: body.max_tokens, slotContext });
+async function plan(body: Body, tokenizer: Tokenizer, context: number): Promise<Plan> {
+  const prompts = await promptsOf(body.prompt, tokenizer, { maxTokens: body.max_tokens, context });
   const n = body.n ?? 1;
   if (prompts.length * n > mostChoices)
     throw invalid(["body", "n"], `${prompts.length} prompts times ${n} make more than ${mostChoices} choices`);

@@ -67,7 +67,6 @@ export function createInference(parts: InferenceParts): Inference {
       ...createResponses({
         run,
         sql: prepareResponses(parts.store),
-        slotContext: parts.generator.slotContext,
         hasDocument: parts.hasDocument,
         clock: parts.clock,
         log: parts.log,

@@ -13,10 +13,10 @@ export type PromptField = string | string[] | number[] | number[][];
 export async function promptsOf(
   field: PromptField,
   tokenizer: Tokenizer,
-  room: { maxTokens: number; slotContext: number },
+  room: { maxTokens: number; context: number },
 ): Promise<number[][]> {
   const read = async (prompt: string | number[], loc: (string | number)[]): Promise<number[]> => {
-    const tokens = typeof prompt === "string" ? await fromText(prompt, tokenizer, loc, room.slotContext) : prompt;
+    const tokens = typeof prompt === "string" ? await fromText(prompt, tokenizer, loc, room.context) : prompt;
     refuseTooLong(tokens.length, room);
     return typeof prompt === "string" ? tokens : checked(tokens, tokenizer, loc);
   };
@@ -35,8 +35,8 @@ export async function promptsOf(
  * Throws prompt_too_long for input that could never fit. Call it before the input is tokenized or detokenized, because
  * both block the main thread.
  */
-export function refuseHuge(count: number, slotContext: number, what = "characters"): void {
-  const most = Math.max(1 << 18, 16 * slotContext);
+export function refuseHuge(count: number, context: number, what = "characters"): void {
+  const most = Math.max(1 << 18, 16 * context);
   if (count > most)
     throw new Failure("prompt_too_long", `${count} ${what} are too many for one request; the limit is ${most}`);
 }
@@ -45,9 +45,9 @@ async function fromText(
   text: string,
   tokenizer: Tokenizer,
   loc: (string | number)[],
-  slotContext: number,
+  context: number,
 ): Promise<number[]> {
-  refuseHuge(text.length, slotContext);
+  refuseHuge(text.length, context);
   const start = tokenizer.bos !== null && (tokenizer.addBos || text === "") ? [tokenizer.bos] : [];
   const tokens = [...start, ...(await encodeInParts(tokenizer, text, false))];
   if (tokens.length === 0) throw invalid(loc, "is empty, and this model has no start token to use instead");
@@ -61,10 +61,10 @@ function checked(ids: number[], tokenizer: Tokenizer, loc: (string | number)[]):
 }
 
 /** Refuses a prompt that leaves no room for max_tokens, because completions truncate neither the prompt nor the answer. */
-function refuseTooLong(tokens: number, { maxTokens, slotContext }: { maxTokens: number; slotContext: number }): void {
-  if (tokens + maxTokens > slotContext)
+function refuseTooLong(tokens: number, { maxTokens, context }: { maxTokens: number; context: number }): void {
+  if (tokens + maxTokens > context)
     throw new Failure(
       "prompt_too_long",
-      `${tokens} prompt tokens plus max_tokens ${maxTokens} exceed the context of ${slotContext} tokens`,
+      `${tokens} prompt tokens plus max_tokens ${maxTokens} exceed the context of ${context} tokens`,
     );
 }

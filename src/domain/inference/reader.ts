@@ -17,6 +17,8 @@ export interface ReaderOptions {
   /** Whether the prompt ends inside a thought. */
   isOpen: boolean;
   format: CallFormat | null;
+  /** Whether the answer may hold several calls. If not, calls after the first are dropped. */
+  isParallel: boolean;
   /** Whether a grammar restricts the answer to calls, which are then emitted while they arrive. */
   isForced: boolean;
   /** Returns the name and arguments of a call, or null if it is not a valid call. */
@@ -169,9 +171,10 @@ export class AnswerReader {
     const calls = this.#checked(json);
     if (calls === null) this.#say(this.#held.slice(0, this.#held.length - rest.length));
     for (const { name, arguments: text } of calls ?? []) {
+      this.#trims = true;
+      if (!this.#options.isParallel && this.#calls > 0) continue;
       const call = this.#calls++;
       this.#out.push({ kind: "call", call, id: this.#options.newId(), name }, { kind: "arguments", call, text });
-      this.#trims = true;
     }
     this.#held = rest;
     return true;

@@ -10,7 +10,7 @@ import type { Caller, Handler } from "../../contract/endpoint.ts";
 import type { rerankMethods, vectors } from "../../contract/vectors.ts";
 import { formatLongChat } from "../../engine/format/chat-format.ts";
 import { encodeInParts } from "../../engine/format/in-parts.ts";
-import type { Tokenizer } from "../../engine/generator.ts";
+import { contextOf, type Tokenizer } from "../../engine/generator.ts";
 import { type Held, withModel } from "./held.ts";
 import { refuseHuge } from "./prompts.ts";
 import { type Asked, type SessionParts, tellTruncation } from "./session.ts";
@@ -153,10 +153,11 @@ const byEmbedding: Scorer = async ({ generator }, { model }, query, texts, optio
 /** Scores each document by the likelihood of the query as a question about it. */
 const byLikelihood: Scorer = async ({ generator }, { model, tokenizer }, query, texts, options) => {
   const asked = await encodeInParts(tokenizer, query, false);
+  const context = contextOf(generator, tokenizer);
   const rows: { tokens: number[]; promptLength: number; truncated: number }[] = [];
   const giveWay = givingWay();
   for (const [index, text] of texts.entries()) {
-    const made = await promptFor(tokenizer, text, asked.length, generator.slotContext, options.truncate, index);
+    const made = await promptFor(tokenizer, text, asked.length, context, options.truncate, index);
     rows.push({ tokens: [...made.prompt, ...asked], promptLength: made.prompt.length, truncated: made.truncated });
     await giveWay();
     options.signal.throwIfAborted();
@@ -185,7 +186,7 @@ async function promptFor(
   tokenizer: Tokenizer,
   text: string,
   queryTokens: number,
-  slotContext: number,
+  context: number,
   truncate: boolean,
   index: number,
 ): Promise<{ prompt: number[]; truncated: number }> {
@@ -195,13 +196,13 @@ async function promptFor(
     const start = tokenizer.addBos && tokenizer.bos !== null ? [tokenizer.bos] : [];
     return [...start, ...(await encodeInParts(tokenizer, `${content}\nQuestion: `, false))];
   };
-  const room = slotContext - queryTokens;
+  const room = context - queryTokens;
   const prompt = await render(text);
   if (prompt.length <= room) return { prompt, truncated: 0 };
   if (!truncate)
     throw new Failure(
       "prompt_too_long",
-      `documents[${index}] and the query make ${prompt.length + queryTokens} tokens; the limit is ${slotContext}. Set \`truncate\` to cut it`,
+      `documents[${index}] and the query make ${prompt.length + queryTokens} tokens; the limit is ${context}. Set \`truncate\` to cut it`,
     );
   const tokens = await encodeInParts(tokenizer, text, false);
   const kept = tokens.length - (prompt.length - room);
@@ -210,5 +211,5 @@ async function promptFor(
     const cut = await render(tokenizer.decode(tokens.slice(0, most)));
     if (cut.length <= room) return { prompt: cut, truncated: tokens.length - most };
   }
-  throw new Failure("prompt_too_long", `The query alone fills the context of ${slotContext} tokens`);
+  throw new Failure("prompt_too_long", `The query alone fills the context of ${context} tokens`);
 }

@@ -25,8 +25,6 @@ type Response = Reply<Endpoint>;
 export interface ResponseParts {
   run: RunChat;
   sql: ResponseSql;
-  /** Size of a slot in tokens. */
-  slotContext: number;
   hasDocument: HasDocument;
   clock: Clock;
   log: Log;
@@ -53,7 +51,7 @@ const answering =
   (parts: ResponseParts): Handler<Endpoint> =>
   async ({ body, ...asked }, caller) => {
     const conversation = [...before(parts, body, caller), ...messagesOf(body.input)];
-    const answer = await parts.run(requestOf(body, conversation, parts), asked, caller);
+    const answer = await parts.run(requestOf(body, conversation), asked, caller);
     const head = headOf(`resp_${asked.requestId}`, body, answer);
     const keep = (response: Response): void => {
       if (body.store === false) return;
@@ -91,10 +89,7 @@ function before({ sql }: ResponseParts, body: Body, caller: Caller): RequestMess
   });
 }
 
-/** Share of a slot that is reserved for the answer if the prompt is truncated and the request sets no limit. */
-const answerShare = 0.25;
-
-function requestOf(body: Body, conversation: RequestMessage[], { slotContext }: ResponseParts): ChatRequest {
+function requestOf(body: Body, conversation: RequestMessage[]): ChatRequest {
   const { instructions, tool_choice: choice, max_output_tokens: most } = body;
   const format = body.text?.format;
   return {
@@ -107,10 +102,7 @@ function requestOf(body: Body, conversation: RequestMessage[], { slotContext }: 
     messagesAt: ["body", "input"],
     draw: { temperature: body.temperature, top_p: body.top_p ?? null },
     maxTokens: most ?? requestDefaults.maxTokens,
-    truncateTo:
-      body.truncation === "auto"
-        ? Math.max(1, slotContext - (most ?? Math.ceil(answerShare * slotContext)))
-        : requestDefaults.truncateTo,
+    truncateTo: body.truncation === "auto" ? "room" : requestDefaults.truncateTo,
     tools: (body.tools ?? []).map(({ name, description, parameters, strict }, index) => ({
       name: name!,
       ...(description != null && { description }),

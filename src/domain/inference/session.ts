@@ -8,7 +8,7 @@ import type { Metrics } from "../../base/metrics.ts";
 import type { Clock } from "../../base/time.ts";
 import type { Traces } from "../../base/traces.ts";
 import type { Caller } from "../../contract/endpoint.ts";
-import type { Generator, ModelKind, ModelRef, Tokenizer } from "../../engine/generator.ts";
+import { contextOf, type Generator, type ModelKind, type ModelRef, type Tokenizer } from "../../engine/generator.ts";
 import { openAccount } from "./account.ts";
 import { answer, type Choice, type Common, type Listener, type Piece } from "./answers.ts";
 import { listenerOf, type ScoredModel } from "./confidence.ts";
@@ -100,7 +100,7 @@ export async function openSession(
   asked: Asked,
   caller: Caller,
   { model: name, draw, idMark }: { model: string | undefined; draw: DrawFields; idMark: string },
-  plan: (tokenizer: Tokenizer, slotContext: number) => Plan | Promise<Plan>,
+  plan: (tokenizer: Tokenizer, context: number) => Plan | Promise<Plan>,
 ): Promise<Session> {
   refuseProvider(asked.headers);
   const { generator, clock } = parts;
@@ -113,7 +113,7 @@ export async function openSession(
     if (kind !== "text")
       throw new Failure("wrong_kind", `The model is for ${kind} and does not generate answers; use another model`);
     const tokenizer = generator.tokenizer(model.ref.baseId);
-    const planned = await plan(tokenizer, generator.slotContext);
+    const planned = await plan(tokenizer, contextOf(generator, tokenizer));
     if (asked.signal.aborted) throw new Failure("cut_off");
     tellTruncation(parts, asked, planned.truncatedTokens);
     const common = commonOf(draw, asked, caller, model, tokenizer);

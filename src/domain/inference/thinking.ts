@@ -1,7 +1,7 @@
 // For models that think before they answer: whether to think, for how many tokens, and where the answer proper begins.
 import {
   type ChatMessage,
-  formatLongChat,
+  formatLongPrompt,
   type PromptOptions,
   type ThoughtMarks,
 } from "../../engine/format/chat-format.ts";
@@ -32,12 +32,9 @@ export function budgetOf({ effort, maxTokens }: ThinkingAsked, answer: number): 
   return effort === null || effort === "none" ? null : Math.max(1, Math.floor(shares[effort] * answer));
 }
 
-/** How many tokens at the prompt's end are searched for a mark. */
-const tail = 24;
-
 /**
  * Returns the prompt of a model that thinks, and whether the prompt ends inside a thought. If thinking is switched off
- * and the template has not written an empty thought, one is added.
+ * and the template has not written an empty thought, one is added. Marks in the messages are plain text and do not count.
  */
 export async function thinkingPrompt(
   tokenizer: Tokenizer,
@@ -47,12 +44,8 @@ export async function thinkingPrompt(
   wanted: boolean | null,
 ): Promise<{ tokens: number[]; isOpen: boolean }> {
   const asked = wanted === null ? options : { ...options, enableThinking: wanted };
-  const tokens = await formatLongChat(tokenizer, messages, asked);
-  const end = tokens
-    .slice(-tail)
-    .map((token) => tokenizer.pieceOf(token))
-    .join("");
-  const [opened, closed] = [end.lastIndexOf(marks.open), end.lastIndexOf(marks.close)];
+  const { tokens, ending } = await formatLongPrompt(tokenizer, messages, asked);
+  const [opened, closed] = [ending.lastIndexOf(marks.open), ending.lastIndexOf(marks.close)];
   const isOpen = opened > closed;
   if (wanted !== false || (closed >= 0 && !isOpen)) return { tokens, isOpen };
   const empty = isOpen ? `\n${marks.close}\n\n` : `${marks.open}\n\n${marks.close}\n\n`;

@@ -3,7 +3,7 @@ import { Failure, invalid } from "../../base/errors.ts";
 import type { Caller, Handlers, Reply } from "../../contract/endpoint.ts";
 import type { tokens } from "../../contract/tokens.ts";
 import { encodeInParts } from "../../engine/format/in-parts.ts";
-import type { ModelKind, Tokenizer } from "../../engine/generator.ts";
+import { contextOf, type ModelKind, type Tokenizer } from "../../engine/generator.ts";
 import { withTokenizer } from "./held.ts";
 import { refuseHuge } from "./prompts.ts";
 import type { Asked, SessionParts } from "./session.ts";
@@ -68,7 +68,7 @@ export function createTokens(
           eos_token_id: tokenizer.eos,
           add_bos_token: tokenizer.addBos,
           chat_template: tokenizer.chatTemplate,
-          model_max_length: generator.slotContext,
+          model_max_length: contextOf(generator, tokenizer),
           vocab_size: tokenizer.vocabulary,
         };
       }),
@@ -79,7 +79,7 @@ export function createTokens(
         const start =
           body.add_special_tokens !== false && tokenizer.addBos && tokenizer.bos !== null ? [tokenizer.bos] : [];
         const ids = [...start, ...(await encodeInParts(tokenizer, body.prompt, body.parse_special !== false))];
-        return { tokens: ids, count: ids.length, max_model_len: generator.slotContext };
+        return { tokens: ids, count: ids.length, max_model_len: contextOf(generator, tokenizer) };
       }),
 
     "inference.detokenize": async ({ body, ...input }, caller) =>

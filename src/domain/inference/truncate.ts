@@ -14,14 +14,15 @@ export interface FittedPrompt {
 
 /**
  * Truncates a conversation to a prompt of at most `limit` tokens. `renderPrompt` makes the prompt's token ids from messages
- * with the model's template. Other requests are handled between two renderings. Throws prompt_too_long if the system
- * messages alone exceed the limit.
+ * with the model's template. Other requests are handled between two renderings. If the system messages alone exceed the
+ * limit, a conversation of at most `most` tokens stays whole; a longer one throws prompt_too_long.
  */
 export async function fitConversation(
   messages: readonly ChatMessage[],
   limit: number,
   tokenizer: Tokenizer,
   renderPrompt: Render,
+  most = limit,
 ): Promise<FittedPrompt> {
   const giveWay = givingWay();
   const render: Render = async (kept) => {
@@ -34,7 +35,12 @@ export async function fitConversation(
   const shortest = tails.at(-1) ?? [...messages];
   const fitting = await leastThat(tails.length - 1, async (at) => (await render(tails[at]!)).length <= limit);
   const tokens = await (fitting === null ? renderCut(shortest, limit, tokenizer, render) : render(tails[fitting]!));
-  return { tokens, truncated: whole.length - tokens.length };
+  if (tokens !== null) return { tokens, truncated: whole.length - tokens.length };
+  if (whole.length <= most) return { tokens: whole, truncated: 0 };
+  throw new Failure(
+    "prompt_too_long",
+    `The system messages alone exceed the limit of ${limit} tokens that prompt_truncate_len or truncation sets`,
+  );
 }
 
 type Render = (messages: readonly ChatMessage[]) => number[] | Promise<number[]>;
@@ -62,12 +68,13 @@ async function leastThat(most: number, holds: (value: number) => Promise<boolean
   return low > most ? null : low;
 }
 
+/** The prompt with the head of the oldest message cut off; null if no cut is enough. */
 async function renderCut(
   messages: readonly ChatMessage[],
   limit: number,
   tokenizer: Tokenizer,
   render: Render,
-): Promise<number[]> {
+): Promise<number[] | null> {
   const at = messages.findIndex((message) => message.role !== "system" && message.content !== "");
   const content = at < 0 ? [] : await encodeInParts(tokenizer, messages[at]!.content, false);
   const without = async (count: number): Promise<number[]> => {
@@ -82,7 +89,5 @@ async function renderCut(
     content.length === 0
       ? null
       : await leastThat(content.length - least, async (count) => (await without(least + count)).length <= limit);
-  if (more === null)
-    throw new Failure("prompt_too_long", `The system messages alone exceed prompt_truncate_len, ${limit} tokens`);
-  return without(least + more);
+  return more === null ? null : without(least + more);
 }

@@ -31,6 +31,12 @@ interface Usage {
   prompt_tokens?: number;
   completion_tokens?: number;
 }
+/** What is read of an event that is passed on. */
+interface Passed {
+  usage?: Usage | null;
+  choices?: unknown[];
+  error?: unknown;
+}
 interface Sent {
   model?: string | undefined;
   stream?: boolean | null;
@@ -62,7 +68,7 @@ export function createForward(parts: SessionParts & { upstreams: Upstreams }): F
     const end = begin(parts, asked, caller, `${name}/${body.model}`);
     try {
       const response = await ask(upstream, path, body, { signal: asked.signal, trace: parts.traces.headers() });
-      if (body.stream) return new EventStream(passed(response, body, end, asked.signal));
+      if (body.stream) return new EventStream(passed(name, response, body, end, asked.signal));
       const answer = (await response.json()) as { usage?: Usage };
       end("done", answer.usage);
       return { ...answer, ...(path === "embeddings" ? {} : { confidence_score: null, confidence: null }) };
@@ -99,10 +105,14 @@ function begin(parts: SessionParts, asked: Omit<Arrived, "body">, caller: Caller
   };
 }
 
-/** The body without what other servers do not know: our own field prompt_truncate_len, and nulls for left-out values. */
+/**
+ * The body without what other servers do not know: our own field prompt_truncate_len, and nulls for left-out values. OpenAI
+ * refuses max_tokens beside max_completion_tokens, which wins.
+ */
 function bodyFor(body: Sent): string {
   const { prompt_truncate_len: _, ...rest } = body as Record<string, unknown>;
   const known = Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== null));
+  if ("max_completion_tokens" in known) delete known.max_tokens;
   // Usage is always requested, because the tokens are counted here.
   return JSON.stringify(
     body.stream ? { ...known, stream_options: { ...body.stream_options, include_usage: true } } : known,
@@ -161,7 +171,9 @@ function messageOf(text: string): string {
   }
 }
 
+/** Passes on the events of an upstream's stream. An event that holds an error ends the stream with upstream_failed. */
 async function* passed(
+  name: string,
   response: Response,
   body: Sent,
   end: End,
@@ -171,7 +183,8 @@ async function* passed(
   let outcome: UsageOutcome = "aborted";
   try {
     for await (const data of dataOf(response)) {
-      const chunk = data === "[DONE]" ? {} : (JSON.parse(data) as { usage?: Usage | null; choices?: unknown[] });
+      const chunk = data === "[DONE]" ? {} : (JSON.parse(data) as Passed);
+      if (chunk.error) throw new Failure("upstream_failed", `The upstream ${name} failed${messageOf(data)}`);
       if (chunk.usage) used = chunk.usage;
       const isForUsOnly = chunk.usage && chunk.choices?.length === 0 && !body.stream_options?.include_usage;
       if (!isForUsOnly) yield { data };
@@ -179,7 +192,8 @@ async function* passed(
     outcome = "done";
   } catch (error) {
     outcome = signal.aborted ? "aborted" : "failed";
-    throw signal.aborted ? new Failure("cut_off") : new Failure("upstream_failed", undefined, { cause: error });
+    if (signal.aborted) throw new Failure("cut_off");
+    throw error instanceof Failure ? error : new Failure("upstream_failed", undefined, { cause: error });
   } finally {
     end(outcome, used);
   }

@@ -65,11 +65,18 @@ export function formatChat(
 }
 
 /** Like formatChat, but for conversations of any length: other requests are handled in between. */
-export async function formatLongChat(
+export const formatLongChat = async (
   tokenizer: Tokenizer,
   messages: readonly ChatMessage[],
   options: PromptOptions = {},
-): Promise<number[]> {
+): Promise<number[]> => (await formatLongPrompt(tokenizer, messages, options)).tokens;
+
+/** Like formatLongChat. `ending` is what the template wrote after the last text of the messages. */
+export async function formatLongPrompt(
+  tokenizer: Tokenizer,
+  messages: readonly ChatMessage[],
+  options: PromptOptions,
+): Promise<{ tokens: number[]; ending: string }> {
   const { pieces, shown } = piecesOf(tokenizer, messages, options);
   const encoding = encodingOf(tokenizer, pieces, shown);
   const giveWay = givingWay(5);
@@ -79,7 +86,7 @@ export async function formatLongChat(
     step = encoding.next(await encodeInParts(tokenizer, step.value, false));
     await giveWay();
   }
-  return step.value.tokens;
+  return { tokens: step.value.tokens, ending: pieces.at(-1)!.text };
 }
 
 function piecesOf(

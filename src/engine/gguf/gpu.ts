@@ -3,7 +3,7 @@
 //
 // The machine's memory and the GPU's memory are separate pools. An eighth of the GPU's memory is reserved for inference, so
 // that a run, which lasts for hours, leaves room for an evaluation or another model.
-import type { GgufHeader } from "./header.ts";
+import type { GgufHeader, GgufValue } from "./header.ts";
 
 /** Bytes in each pool. */
 export interface Bytes {
@@ -126,8 +126,10 @@ export interface ModelShape {
   layers: number;
   embedding: number;
   feedForward: number;
+  /** Heads of a layer: the first that has any. */
   heads: number;
-  kvHeads: number;
+  /** Heads of keys and values, of all layers together. */
+  cachedHeads: number;
   headSize: number;
   vocabulary: number;
 }
@@ -135,20 +137,29 @@ export interface ModelShape {
 /** Sizes of a model from its header. A number that the header does not state counts as 0. */
 export function shapeOf(header: GgufHeader): ModelShape {
   const architecture = String(header.values.get("general.architecture") ?? "");
-  const whole = (name: string): number => {
-    const value = header.values.get(`${architecture}.${name}`);
-    return typeof value === "number" && Number.isSafeInteger(value) && value > 0 ? value : 0;
+  const stated = (name: string): GgufValue | undefined => header.values.get(`${architecture}.${name}`);
+  const wholeOf = (value: GgufValue | undefined): number =>
+    typeof value === "number" && Number.isSafeInteger(value) && value > 0 ? value : 0;
+  const whole = (name: string): number => wholeOf(stated(name));
+  const layers = whole("block_count");
+  /** The heads of each layer; one number stands for all layers. */
+  const headsOf = (name: string): number[] => {
+    const value = stated(name);
+    return typeof value === "object" ? (value.numbers ?? []).map(wholeOf) : [wholeOf(value)];
   };
+  const inAll = (heads: readonly number[]): number =>
+    heads.length === 1 ? layers * heads[0]! : heads.reduce((sum, count) => sum + count, 0);
   const tokens = header.values.get("tokenizer.ggml.tokens");
-  const heads = whole("attention.head_count");
+  const queryHeads = headsOf("attention.head_count");
+  const heads = queryHeads.find((count) => count > 0) ?? 0;
   const embedding = whole("embedding_length");
   return {
     weightBytes: header.tensors.reduce((sum, tensor) => sum + tensor.bytes, 0),
-    layers: whole("block_count"),
+    layers,
     embedding,
     feedForward: whole("feed_forward_length"),
     heads,
-    kvHeads: whole("attention.head_count_kv") || heads,
+    cachedHeads: inAll(headsOf("attention.head_count_kv")) || inAll(queryHeads),
     headSize: whole("attention.key_length") || (heads > 0 ? Math.floor(embedding / heads) : 0),
     vocabulary: typeof tokens === "object" ? tokens.length : 0,
   };
@@ -157,7 +168,7 @@ export function shapeOf(header: GgufHeader): ModelShape {
 /** Bytes of a context: keys and values in 16 bits, and the buffers of one decode of `batch` tokens. */
 export function contextBytes(shape: ModelShape, use: { slots: number; slotContext: number; batch: number }): number {
   const cells = use.slots * use.slotContext;
-  const keysAndValues = shape.layers * shape.kvHeads * shape.headSize * 2 * 2 * cells;
+  const keysAndValues = shape.cachedHeads * shape.headSize * 2 * 2 * cells;
   const compute = use.batch * 4 * (shape.vocabulary + 4 * shape.feedForward + 8 * shape.embedding);
   return keysAndValues + compute;
 }

@@ -1,6 +1,6 @@
 // Has a model check drafts, one group at a time, until the benchmark has as many items as wanted.
 import { formatChat } from "../../../engine/format/chat-format.ts";
-import type { Generator, ModelRef } from "../../../engine/generator.ts";
+import { contextOf, type Generator, type ModelRef } from "../../../engine/generator.ts";
 import type { Claim } from "../../../jobs/queue.ts";
 import type { BenchmarkRows } from "../store.ts";
 import { type Checked, checkDrafts, choose, type Scored, type Verdict } from "./checks.ts";
@@ -64,7 +64,7 @@ export async function check(
 /** Returns the functions with which the checks query the model. Each prompt is sent as a chat. */
 function asking(generator: Generator, ref: ModelRef, signal: AbortSignal) {
   const tokenizer = generator.tokenizer(ref.baseId);
-  const context = Math.min(generator.slotContext, tokenizer.trainContext || generator.slotContext);
+  const context = contextOf(generator, tokenizer);
   const promptOf = (content: string): number[] => formatChat(tokenizer, [{ role: "user", content }]);
   const tokensOf = ({ prompt, answer }: Scored) => {
     const before = promptOf(prompt);
