@@ -81,7 +81,23 @@ const cases: [answer: string, item: GradedItem, reason: string][] = [
   ["blue", item("red", { tolerance: 5 }), "no_match"],
   // a letter as an answer
   ["A", item("A", { competitors: ["B", "C"] }), "match"],
+  ["A is right", item("A", { competitors: ["B", "C"] }), "match"],
   ["B", item("A", { competitors: ["B", "C"] }), "no_match"],
+  // a letter as a label
+  ["in Hall A", item("Hall A"), "match"],
+  ["Hall A is the one", item("Hall A", { competitors: ["Hall B"] }), "match"],
+  ["HALL A", item("Hall A"), "match"],
+  ["Hall B", item("Hall A"), "no_match"],
+  ["Hall B", item("Hall A", { competitors: ["Hall B"] }), "no_match"],
+  ["Hall A or Hall B", item("Hall A", { competitors: ["Hall B"] }), "competing_value"],
+  ["B-1", item("A-1"), "no_match"],
+  ["M. Keller", item("A. Keller"), "no_match"],
+  ["16 V", item("16 A"), "no_match"],
+  ["the 16 A fuse", item("16 A"), "match"],
+  // articles
+  ["a house by a lake", item("the house by the lake"), "match"],
+  ["WITHIN A YEAR", item("within a year"), "match"],
+  ["'a house'", item("house"), "match"],
   // scripts without spaces, full-width digits
   ["本社は東京にあります", item("東京"), "match"],
   ["１２００", item("1,200"), "match"],

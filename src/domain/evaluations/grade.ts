@@ -3,7 +3,7 @@
 // therefore wrong. Negation, arithmetic and long answers are not judged. A gold without tokens, such as "?", is never matched.
 import { remembered } from "../../base/remembered.ts";
 import { declines } from "./declines.ts";
-import { isMonth, isNumber, isSignUnit, type Token, tokensOf } from "./tokens.ts";
+import { isArticle, isMonth, isNumber, isSignUnit, type Token, tokensOf } from "./tokens.ts";
 
 /** Number of tokens at the start of an answer that count. A longer gold widens this window to its own length. */
 export const answerWindow = 20;
@@ -56,7 +56,7 @@ interface Prepared {
 /** Cached, because the same item is graded many times. */
 const prepare = remembered((item: GradedItem): Prepared => {
   const texts = [item.response, ...item.aliases];
-  const keepArticles = texts.some((text) => tokensOf(text).length === 0);
+  const keepArticles = texts.some((text) => tokensOf(text).every(isArticle));
   const read = (text: string): Token[] => tokensOf(text, keepArticles);
   const golds = texts.map(read).filter((tokens) => tokens.length > 0);
   const competitors = item.competitors

@@ -1,7 +1,7 @@
 // Converts short answers to the normal form in which they are compared. Answers that a person would call the same give the same tokens.
 //
 //   case, Unicode form        NFKC, lower case; every dash is "-"
-//   articles, punctuation     dropped: a, an, the; 's at the end of a word
+//   articles, punctuation     dropped: a, an, the before a word; 's at the end of a word. The A of "Hall A" is a label and stays
 //   numbers                   1,200 = 1200 = 1'200; 3.50 = 3.5; a sign stays; leading zeros stay (codes); 5th = 5;
 //                             a unit after a number loses its plural s; 10km = 10 km
 //   money and shares          $1,200 = USD 1,200 = 1200 dollars; 5% = 5 percent = 5 per cent
@@ -52,11 +52,19 @@ const unitNamed = new Map<string, string>([
 ]);
 
 const signUnits = new Set(unitNamed.values());
-const articles = new Set(["a", "an", "the"]);
+/**
+ * Matches articles. An article stands apart, and a word follows it. A capital A after a word is a label, as in "Hall A is open", but
+ * not among capitals, as in "WITHIN A YEAR".
+ */
+const article =
+  /(?<![\p{L}\p{M}\p{N}/\u2010-][’']?)(?:a|[Aa][Nn]|[Tt][Hh][Ee]|(?<![\p{Ll}\p{Lo}\p{N}]\s)A)(?=\s+[^\p{L}\p{N}\s]*[\p{L}\p{N}])/gu;
+/** Stands where an article stood, so that the words beside it are not taken for neighbours. */
+const gap = "\0";
 
 /** Whether a token is a currency or the percent sign, which may be left out beside a number without changing the answer. */
 export const isSignUnit = (token: Token): boolean => signUnits.has(token);
 export const isNumber = (token: Token): boolean => /^-?\d+(\.\d+)?$/.test(token);
+export const isArticle = (token: Token): boolean => /^(?:an?|the)$/.test(token);
 export const isMonth = (token: Token): boolean => (months as readonly string[]).includes(token);
 
 const part = new RegExp(
@@ -66,6 +74,7 @@ const part = new RegExp(
     /(?<sign>(?<=^|[\s(])-(?=[$€£¥]?\d))/,
     /(?<number>\d{1,3}(?:,\d{3})+(?!,?\d)(?:\.\d+)?|\d+(?:\.\d+)*)(?:(?:st|nd|rd|th)(?![\p{L}\p{N}]))?/u,
     /(?<symbol>[$€£¥%])/,
+    /(?<gap>\0)/,
     /(?<alone>[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}])/u,
     /(?<word>[\p{L}\p{M}](?:[\p{L}\p{M}\p{N}]|'(?=[\p{L}]))*)/u,
   ]
@@ -80,12 +89,13 @@ export function tokensOf(text: string, keepArticles = false): Token[] {
     // This comes before NFKC, which would turn the narrow spaces within numbers into plain ones.
     .replaceAll(/(?<=\d)[\u00a0\u2009\u202f'’](?=\d{3}(?!\d))/gu, "")
     .normalize("NFKC")
+    .replaceAll(article, keepArticles ? "$&" : gap)
     .toLowerCase()
     .replaceAll(/[\u2010-\u2015\u2212]/gu, "-")
     .replaceAll(/[’‘ʼ`]/gu, "'")
     .replaceAll(/\bper cent\b/gu, "percent");
   const found = [...plain.matchAll(part)].flatMap((match) => read(match.groups!));
-  return unitsAfterNumbers(datesInOrder(joinSigns(found))).filter((token) => keepArticles || !articles.has(token));
+  return unitsAfterNumbers(datesInOrder(joinSigns(found))).filter((token) => token !== gap);
 }
 
 function read(groups: Record<string, string | undefined>): Token[] {
@@ -103,7 +113,7 @@ function read(groups: Record<string, string | undefined>): Token[] {
     const word = groups.word.replace(/'s$/, "").replaceAll("'", "");
     return word === "" ? [] : [word];
   }
-  return [groups.symbol ?? groups.alone!];
+  return [groups.symbol ?? groups.alone ?? gap];
 }
 
 function dateTokens(day: number, month: number, year: number): Token[] | null {
