@@ -2,7 +2,7 @@
 //
 //   case, Unicode form        NFKC, lower case; every dash is "-"
 //   articles, punctuation     dropped: a, an, the before a word; 's at the end of a word. The A of "Hall A" is a label and stays
-//   numbers                   1,200 = 1200 = 1'200; 3.50 = 3.5; a sign stays; leading zeros stay (codes); 5th = 5;
+//   numbers                   1,200 = 1200 = 1'200; 3.50 = 3.5 = 3,5; 1.234,5 = 1234.5; a sign stays; leading zeros stay (codes); 5th = 5;
 //                             a unit after a number loses its plural s; 10km = 10 km
 //   money and shares          $1,200 = USD 1,200 = 1200 dollars; 5% = 5 percent = 5 per cent
 //   dates                     2019-03-12 = 12.3.2019 = March 12th, 2019 = 12 Mar 2019, as the tokens 12 march 2019.
@@ -72,6 +72,7 @@ const part = new RegExp(
     /(?<iso>(?<![\d-])\d{4}-\d{2}-\d{2}(?![\d-]))/,
     /(?<dotted>(?<![\d.])\d{1,2}\.\d{1,2}\.\d{4}(?![\d]))/,
     /(?<sign>(?<=^|[\s(])-(?=[$€£¥]?\d))/,
+    /(?<comma>(?<!\d,)(?:(?:[1-9]\d{0,2}(?:\.\d{3})+|\d+),\d{1,2}|0,\d+)(?!,?\d|\.\d))/,
     /(?<number>\d{1,3}(?:,\d{3})+(?!,?\d)(?:\.\d+)?|\d+(?:\.\d+)*)(?:(?:st|nd|rd|th)(?![\p{L}\p{N}]))?/u,
     /(?<symbol>[$€£¥%])/,
     /(?<gap>\0)/,
@@ -108,6 +109,7 @@ function read(groups: Record<string, string | undefined>): Token[] {
     return dateTokens(day, month, year) ?? [groups.dotted];
   }
   if (groups.sign !== undefined) return ["-"];
+  if (groups.comma !== undefined) return [canonicalNumber(groups.comma.replaceAll(".", "").replace(",", "."))];
   if (groups.number !== undefined) return [canonicalNumber(groups.number.replaceAll(",", ""))];
   if (groups.word !== undefined) {
     const word = groups.word.replace(/'s$/, "").replaceAll("'", "");
