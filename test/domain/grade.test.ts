@@ -120,6 +120,22 @@ const cases: [answer: string, item: GradedItem, reason: string][] = [
   // scripts without spaces, full-width digits
   ["本社は東京にあります", item("東京"), "match"],
   ["１２００", item("1,200"), "match"],
+  ["データセンターにあります", item("データセンター"), "match"],
+  ["サーバーです", item("サーバー"), "match"],
+  ["使用Linux系统", item("Linux"), "match"],
+  ["A社です", item("A社"), "match"],
+  ["B社です", item("A社"), "no_match"],
+  ["本社は東京、大阪です", item("東京・大阪"), "match"],
+  // elisions and contractions
+  ["C'est l'Espagne", item("Espagne"), "match"],
+  ["Espagne", item("l’Espagne"), "match"],
+  ["dans l'hôtel de ville", item("hôtel de ville"), "match"],
+  ["jusqu'à huit heures, d'après elle", item("à huit heures"), "match"],
+  ["la capacità dell'impianto", item("impianto"), "match"],
+  ["They dont", item("they don't"), "match"],
+  ["It's Berlin's, all's well", item("it Berlin all well"), "match"],
+  ["Obrien from Xian", item("O'Brien from Xi'an"), "match"],
+  ["the M's", item("M"), "match"],
   // a gold of punctuation is never matched
   ["???", item("???"), "no_match"],
 ];

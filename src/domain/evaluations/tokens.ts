@@ -7,6 +7,7 @@
 //   money and shares          $1,200 = USD 1,200 = 1200 dollars; 5% = 5 percent = 5 per cent
 //   dates                     2019-03-12 = 12.3.2019 = March 12th, 2019 = 12 Mar 2019, as the tokens 12 march 2019.
 //                             12/03/2019 stays three numbers, because which of them is the month depends on the country
+//   elisions                  two tokens, without an article: l'Espagne = Espagne. A contraction is one: don't = dont
 //   scripts without spaces    a token per character
 
 export type Token = string;
@@ -67,6 +68,14 @@ export const isNumber = (token: Token): boolean => /^-?\d+(\.\d+)?$/.test(token)
 export const isArticle = (token: Token): boolean => /^(?:an?|the)$/.test(token);
 export const isMonth = (token: Token): boolean => (months as readonly string[]).includes(token);
 
+/** A letter of a script without spaces. The long mark of Katakana is of no single script, so script extensions are compared. */
+const alone = String.raw`(?=[\p{L}\p{M}\p{N}])[\p{scx=Han}\p{scx=Hira}\p{scx=Kana}\p{scx=Thai}\p{scx=Laoo}\p{scx=Khmr}]`;
+
+/** French and Italian words that lose their vowel before another word. Other apostrophes belong to a name, as in "O'Brien". */
+const elided = "(?:[cdjlmnst]|qu|jusqu|lorsqu|puisqu|un|all|dall|dell|nell|sull|quell|quest)";
+/** What follows the apostrophe of an English contraction. */
+const contracted = String.raw`(?:[dmst]|ll|re|ve)(?!\p{L})`;
+
 const part = new RegExp(
   [
     /(?<iso>(?<![\d-])\d{4}-\d{2}-\d{2}(?![\d-]))/,
@@ -76,10 +85,11 @@ const part = new RegExp(
     /(?<number>\d{1,3}(?:,\d{3})+(?!,?\d)(?:\.\d+)?|\d+(?:\.\d+)*)(?:(?:st|nd|rd|th)(?![\p{L}\p{N}]))?/u,
     /(?<symbol>[$€£¥%])/,
     /(?<gap>\0)/,
-    /(?<alone>[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}])/u,
-    /(?<word>[\p{L}\p{M}](?:[\p{L}\p{M}\p{N}]|'(?=[\p{L}]))*)/u,
+    `(?<alone>${alone})`,
+    String.raw`(?<elided>${elided})'(?!${contracted})(?=\p{L})`,
+    String.raw`(?<word>[\p{L}\p{M}](?:(?!${alone})[\p{L}\p{M}\p{N}]|'(?=\p{L}))*)`,
   ]
-    .map((piece) => piece.source)
+    .map((piece) => (typeof piece === "string" ? piece : piece.source))
     .join("|"),
   "gu",
 );
@@ -115,6 +125,7 @@ function read(groups: Record<string, string | undefined>): Token[] {
     const word = groups.word.replace(/'s$/, "").replaceAll("'", "");
     return word === "" ? [] : [word];
   }
+  if (groups.elided !== undefined) return [groups.elided === "l" ? gap : groups.elided];
   return [groups.symbol ?? groups.alone ?? gap];
 }
 
