@@ -11,6 +11,7 @@ import { findOverlap } from "../leakage.ts";
 import { lexiconOf } from "../lexicon.ts";
 import { type Passage, type Place, passagesOf, type Unit } from "../passages.ts";
 import { plainRowsOf } from "../plain.ts";
+import { tablesOf } from "../tables.ts";
 import type { ItemKind } from "./kinds.ts";
 import { plainItemsOf } from "./plain-items.ts";
 import { inUsualLanguage, spreadOrder } from "./plan.ts";
@@ -85,7 +86,8 @@ export function candidatesOf({ documents, seed, wanted, written }: CandidateTask
   const source = new Map(documents.map((document) => [document.id, document]));
   const said = new Map(written.map((one) => [one.passage, one]));
   const inOrder = spreadOrder(passages, seed);
-  const plain = inOrder.map((passage) => plainItemsOf(passage, seeded(seed ^ hashOf(`plain ${passage.text}`))));
+  const tables = tablesOf(studied);
+  const plain = inOrder.map((passage) => plainItemsOf(passage, tables, seeded(seed ^ hashOf(`plain ${passage.text}`))));
   // Only passages with tables or with lines of key and value give plain questions. There may be few of them, so each gives more.
   const each = Math.ceil((spare * wanted) / Math.max(1, plain.filter((items) => items.length > 0).length));
   const drafts = inOrder.flatMap((passage, at) => {
