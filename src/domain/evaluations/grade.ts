@@ -4,7 +4,7 @@
 import { type FoundNumber, isWithin, numbersBeside, numbersIn, shownBy } from "../../base/numbers.ts";
 import { remembered } from "../../base/remembered.ts";
 import { declines } from "./declines.ts";
-import { isArticle, isMonth, isNumber, isSignUnit, type Token, tokensOf } from "./tokens.ts";
+import { isArticle, isMonth, isNumber, isSignUnit, singular, type Token, tokensOf } from "./tokens.ts";
 
 /** Number of tokens at the start of an answer that count. A longer gold widens this window to its own length. */
 export const answerWindow = 20;
@@ -74,9 +74,14 @@ const prepare = remembered((item: GradedItem): Prepared => {
 function startsOf(tokens: readonly Token[], wanted: readonly Token[]): number[] {
   const starts: number[] = [];
   for (let start = 0; start + wanted.length <= tokens.length; start++)
-    if (wanted.every((token, offset) => tokens[start + offset] === token)) starts.push(start);
+    if (wanted.every((_, offset) => isSame(tokens[start + offset]!, wanted, offset))) starts.push(start);
   return starts;
 }
+
+/** A unit after a number may be singular or plural: "a 14-day period" states "14 days". */
+const isSame = (token: Token, wanted: readonly Token[], offset: number): boolean =>
+  token === wanted[offset] ||
+  (offset > 0 && isNumber(wanted[offset - 1]!) && singular(token) === singular(wanted[offset]!));
 
 const holds = (tokens: readonly Token[], wanted: readonly Token[]): boolean => startsOf(tokens, wanted).length > 0;
 
@@ -106,7 +111,7 @@ export function kindOf(gold: string): string {
   if (tokens.length > 0 && tokens.some(isMonth) && tokens.every((token) => isMonth(token) || isNumber(token)))
     return "date";
   if (tokens.length > 0 && tokens.length <= 4 && isNumber(tokens[0]!) && !tokens.slice(1).some(isNumber))
-    return ["number", ...tokens.slice(1)].join(" ");
+    return ["number", ...tokens.slice(1).map(singular)].join(" ");
   return "text";
 }
 

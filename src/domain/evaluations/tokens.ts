@@ -3,7 +3,7 @@
 //   case, Unicode form        NFKC, lower case; every dash is "-"
 //   articles, punctuation     dropped: a, an, the before a word; 's at the end of a word. The A of "Hall A" is a label and stays
 //   numbers                   1,200 = 1200 = 1'200; 3.50 = 3.5 = 3,5; 1.234,5 = 1234.5; a sign stays; leading zeros stay (codes); 5th = 5;
-//                             a unit after a number loses its plural s; 10km = 10 km
+//                             10km = 10 km
 //   money and shares          $1,200 = USD 1,200 = 1200 dollars; 5% = 5 percent = 5 per cent
 //   dates                     2019-03-12 = 12.3.2019 = March 12th, 2019 = 12 Mar 2019, as the tokens 12 march 2019.
 //                             12/03/2019 stays three numbers, because which of them is the month depends on the country
@@ -66,6 +66,8 @@ const gap = "\0";
 export const isSignUnit = (token: Token): boolean => signUnits.has(token);
 export const isNumber = (token: Token): boolean => /^-?\d+(\.\d+)?$/.test(token);
 export const isArticle = (token: Token): boolean => /^(?:an?|the)$/.test(token);
+/** A unit of measurement without its plural s. "ms" is no plural. */
+export const singular = (unit: Token): Token => (/^\p{L}+[^s\P{L}]s$/u.test(unit) ? unit.slice(0, -1) : unit);
 export const isMonth = (token: Token): boolean => (months as readonly string[]).includes(token);
 
 /** A letter of a script without spaces. The long mark of Katakana is of no single script, so script extensions are compared. */
@@ -180,7 +182,7 @@ function datesInOrder(tokens: Token[]): Token[] {
   return ordered;
 }
 
-/** Puts currencies after their number, gives each currency and the percent sign one name, and drops the plural s of other units. */
+/** Puts currencies after their number, and gives each currency and the percent sign one name. */
 function unitsAfterNumbers(tokens: Token[]): Token[] {
   const ordered: Token[] = [];
   for (let at = 0; at < tokens.length; at++) {
@@ -193,7 +195,7 @@ function unitsAfterNumbers(tokens: Token[]): Token[] {
       at++;
     } else if (unit !== undefined) ordered.push(unit);
     else if (afterNumber && token === "pounds") ordered.push("pound");
-    else ordered.push(afterNumber && /^\p{L}{3,}[^s\P{L}]s$/u.test(token) ? token.slice(0, -1) : token);
+    else ordered.push(token);
   }
   return ordered;
 }
