@@ -8,6 +8,15 @@ export function wordsOf(text: string): string[] {
   return (plain.match(/\p{N}+(?:[.,:]\p{N}+)*|[\p{L}\p{M}\p{N}]+/gu) ?? []).filter((word) => !articles.has(word));
 }
 
+const unspaced = /[\p{scx=Han}\p{scx=Hira}\p{scx=Kana}\p{scx=Thai}\p{scx=Laoo}\p{scx=Khmr}]/u;
+const segmenter = new Intl.Segmenter(undefined, { granularity: "word" });
+
+/** As `wordsOf`, but a clause in a script without spaces, which is a single word there, is split into its words. */
+export const segmentedWordsOf = (text: string): string[] =>
+  wordsOf(text).flatMap((word) =>
+    unspaced.test(word) ? Array.from(segmenter.segment(word), ({ segment }) => segment) : [word],
+  );
+
 const articles = new Set(["a", "an", "the"]);
 
 export const normalised = (text: string): string => wordsOf(text).join(" ");

@@ -6,6 +6,7 @@ import { filled, interrogatives, type Language } from "./languages.ts";
 import type { Lexicon } from "./lexicon.ts";
 import { cellsJoin, type Passage } from "./passages.ts";
 import type { SpanKind } from "./spans.ts";
+import type { Rows } from "./tables.ts";
 import { isClause, isQuestion, namesOf, saidOf, type Target } from "./targets.ts";
 
 export type FormKind = "keywords" | "fragment" | "in_place" | "gap" | "cell" | "reverse" | "pair" | "asked" | "writer";
@@ -99,8 +100,11 @@ function questionOf(
     return unit.type === "pair" ? `${heading}: ${filled(pick(language.pair, random), { key: unit.key })}` : null;
   if (kind === "cell" || kind === "reverse") {
     if (unit.type !== "row" || (kind === "reverse") !== (target.kind === "key")) return null;
-    const question = rowQuestion(target, language, random);
-    return question && `${random() < 0.5 ? `${heading}: ` : ""}${question}`;
+    const row = rowQuestion(target, language, lexicon, random);
+    if (row === null) return null;
+    // Tables with the same columns, such as one for each product, are told apart by their headings.
+    const isUnder = random() < 0.5 || lexicon.tables.alikeOf(passage, unit).withCells(row.told) > 1;
+    return `${isUnder ? `${heading}: ` : ""}${row.question}`;
   }
   if (unit.type === "row" || unit.type === "pair" || span === null) return null;
   const ask = pick(interrogatives(language, askedAs(target)), random);
@@ -110,17 +114,23 @@ function questionOf(
   return null;
 }
 
-function rowQuestion(target: Target, language: Language, random: () => number): string | null {
-  const { unit } = target;
+/** Returns a question for a cell, and the cells by which it names the row; null if they do not distinguish the row. */
+function rowQuestion(
+  target: Target,
+  language: Language,
+  lexicon: Lexicon,
+  random: () => number,
+): { question: string; told: string[] } | null {
+  const { unit, passage } = target;
   if (unit.type !== "row") throw new TypeError("not of a table");
   const { cells, header } = unit;
+  const rows = lexicon.tables.rowsOf(passage, unit);
   if (target.kind === "key") {
     const row = cells[0]!;
     const others = cells
       .map((value, column) => ({ value, column: (header[column] ?? "").replaceAll("_", " ") }))
       .slice(1);
-    // Add cells, at least two, until they distinguish the row from the other rows of its passage.
-    const rows = rowsOf(target.passage);
+    // Add cells, at least two, until they distinguish the row from the other rows of its table.
     const told: typeof others = [];
     const values = (): string[] => told.map((one) => one.value);
     for (const one of shuffled(
@@ -128,28 +138,25 @@ function rowQuestion(target: Target, language: Language, random: () => number): 
       random,
     )) {
       told.push(one);
-      if (told.length > 1 && isOneRow(rows, values())) break;
+      if (told.length > 1 && rows.withCells(values()) === 1) break;
     }
-    if (told.length === 0 || told.length > mostTold || !isOneRow(rows, values())) return null;
+    if (told.length === 0 || told.length > mostTold || rows.withCells(values()) > 1) return null;
     const value = values().join(", ");
-    return filled(pick(language.reverse, random), { column: told[0]!.column, value }).replace(/\s+/g, " ");
+    const question = filled(pick(language.reverse, random), { column: told[0]!.column, value }).replace(/\s+/g, " ");
+    return { question, told: values() };
   }
   const asked = columnOf(target, cells);
   const column = (header[asked] ?? "").replaceAll("_", " ");
-  const row = rowNamed(target.passage, namesOf(cells, asked), random).join(", ");
-  if (row === "") return null;
-  return column === ""
-    ? filled(pick(language.row, random), { row })
-    : filled(pick(language.cell, random), { row, column });
+  const told = rowNamed(rows, namesOf(cells, asked), random);
+  if (told === null) return null;
+  const row = told.join(", ");
+  const question =
+    column === "" ? filled(pick(language.row, random), { row }) : filled(pick(language.cell, random), { row, column });
+  return { question, told };
 }
 
 /** Maximum cells that identify a row. */
 const mostTold = 3;
-
-const rowsOf = ({ units }: Passage): string[][] => units.flatMap((unit) => (unit.type === "row" ? [unit.cells] : []));
-
-const isOneRow = (rows: readonly string[][], told: readonly string[]): boolean =>
-  rows.filter((cells) => told.every((value) => cells.includes(value))).length === 1;
 
 /** Column of the cell that is asked for, found by its offset, because two cells of a row may have the same text. */
 function columnOf({ unit, span }: Target, cells: readonly string[]): number {
@@ -161,15 +168,14 @@ function columnOf({ unit, span }: Target, cells: readonly string[]): number {
   });
 }
 
-/** Draws names of a row until they distinguish the row from the other rows of its passage. Returns them in the row's order. */
-function rowNamed(passage: Passage, names: readonly string[], random: () => number): string[] {
-  const rows = rowsOf(passage);
+/** Draws names of a row until they distinguish the row from the others. Returns them in the row's order; null if they never do. */
+function rowNamed(rows: Rows, names: readonly string[], random: () => number): string[] | null {
   const told: string[] = [];
   for (const name of shuffled(names, random)) {
     told.push(name);
-    if (isOneRow(rows, told)) break;
+    if (rows.withCells(told) === 1) return names.filter((one) => told.includes(one));
   }
-  return names.filter((name) => told.includes(name));
+  return null;
 }
 
 /** Minimum and maximum words that are drawn for a keyword query, before words are added until the query finds the passage. */
@@ -217,11 +223,25 @@ function keywords(target: Target, language: Language, lexicon: Lexicon, random: 
     for (const word of spare.splice(0, 1 + Math.floor(random() * 2))) drawn.add(word);
   while (spare.length > 0 && drawn.size < longestQuery && lexicon.rankOf([...drawn].join(" "), passage) > 1)
     drawn.add(spare.shift()!);
+  if (target.kind === "cell" && !addsNames(drawn, target, lexicon, shuffled(own, random))) return null;
   const said = new Set([...drawn].map((word) => word.toLowerCase()));
   // A single word is too ambiguous.
   if (said.size < 2) return null;
   const inOrder = distinct([...above, ...asked, ...own]).filter((word) => said.has(word.toLowerCase()));
   return query(target, inOrder.join(" "), language, random);
+}
+
+/** Adds words of a row's names to a query for a cell until they distinguish the row. Returns false if they never do. */
+function addsNames(drawn: Set<string>, target: Target, lexicon: Lexicon, own: readonly string[]): boolean {
+  const { passage, unit } = target;
+  if (unit.type !== "row") throw new TypeError("not of a table");
+  const rows = lexicon.tables.rowsOf(passage, unit);
+  const names = new Set(namesOf(unit.cells, columnOf(target, unit.cells)).flatMap(wordsOf));
+  const ofNames = (words: Iterable<string>): string[] =>
+    [...words].filter((word) => wordsOf(word).every((one) => names.has(one)));
+  const isTold = (): boolean => rows.withWords(ofNames(drawn).flatMap(wordsOf)) === 1;
+  for (const word of ofNames(own)) if (!isTold()) drawn.add(word);
+  return isTold();
 }
 
 /**

@@ -3,6 +3,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { installation } from "../base/config.ts";
+import { normalised } from "../base/text.ts";
 import type { SpanKind } from "./spans.ts";
 
 export interface Language {
@@ -66,6 +67,16 @@ export const ownOrEnglish = <What extends "teach" | "teach_further" | "quiz" | "
 ): NonNullable<Language[What]> => (languageOf(code)[what] ?? languageOf("en")[what])!;
 
 export const hasLanguage = (code: string | null): boolean => languages().has(code ?? "");
+
+/** Month names beside a day, long and short, in lower case; the English ones if the language is unknown. */
+export function monthsOf(code: string | null): ReadonlySet<string> {
+  const names = (["long", "short"] as const).flatMap((month) => {
+    const format = new Intl.DateTimeFormat(code ?? "en", { day: "numeric", month });
+    const parts = Array.from({ length: 12 }, (_, at) => format.formatToParts(new Date(2000, at, 1)));
+    return parts.flat().flatMap(({ type, value }) => (type === "month" ? [normalised(value)] : []));
+  });
+  return new Set(names);
+}
 
 /** Interrogatives that may ask for a span of this kind. */
 export function interrogatives({ ask }: Language, kind: SpanKind): readonly string[] {

@@ -3,7 +3,7 @@
 //
 // A run must not see the sealed questions, but must drop the rows that overlap them. It is therefore given the marks of the
 // questions: salted hashes of runs of words, which show whether a text contains a question but not what the question is.
-import { hashOf, ngramsOf, wordsOf } from "../base/text.ts";
+import { hashOf, ngramsOf, segmentedWordsOf } from "../base/text.ts";
 import type { StudyRow } from "./row.ts";
 
 /** Number of consecutive words that a row must not share with a question. A shorter question is matched as a whole. */
@@ -50,7 +50,7 @@ export function marksOf(questions: readonly string[], salt: string): QuestionMar
   return {
     salt,
     questions: questions.map((text) => {
-      const words = wordsOf(text);
+      const words = segmentedWordsOf(text);
       const length = Math.min(runLength, words.length);
       const runs = length === 0 ? [] : hashes(ngramsOf(words, length));
       return { length, runs, grams: hashes(ngramsOf(words, Math.min(gramLength, words.length))) };
@@ -81,7 +81,7 @@ export function overlapOf({ salt, questions }: QuestionMarks, rows: readonly Ask
   for (const [row, { messages }] of rows.entries()) {
     const found = new Map<number, OverlapItem["reason"]>();
     for (const { role, content } of messages) {
-      const words = wordsOf(content);
+      const words = segmentedWordsOf(content);
       for (const [n, known] of runs)
         for (let i = 0; i + n <= words.length; i++)
           for (const index of known.get(hash(words.slice(i, i + n).join(" "))) ?? []) found.set(index, "shared_run");

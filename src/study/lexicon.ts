@@ -4,6 +4,7 @@
 import { wordsOf } from "../base/text.ts";
 import { headingOf } from "./heading.ts";
 import type { Passage } from "./passages.ts";
+import { type Tables, tablesOf } from "./tables.ts";
 
 export interface Lexicon {
   /** How many passages there are. */
@@ -19,6 +20,7 @@ export interface Lexicon {
   rankOf(question: string, passage: Passage): number;
   /** The passages that contain any of the question's words, best first. */
   search(question: string): Passage[];
+  tables: Tables;
 }
 
 /** Maximum share of the units that may contain an informative word. */
@@ -79,6 +81,7 @@ export function lexiconOf(passages: readonly Passage[]): Lexicon {
     },
     search: (question) =>
       [...scores(question)].sort(([at, one], [place, other]) => other - one || at - place).map(([at]) => passages[at]!),
+    tables: tablesOf(passages),
   };
 }
 

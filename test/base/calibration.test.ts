@@ -106,6 +106,8 @@ test("a perfect order, an inverted one, ties, and answers of one kind", () => {
   assert.ok(predictionRejectionRatio([1, 2, 3, 4], [true, true, false, false])! < 0);
   close(predictionRejectionRatio([1, 1, 1, 1], [true, true, false, false]), 0);
   assert.equal(predictionRejectionRatio([1, 2], [true, true]), null);
+  assert.equal(predictionRejectionRatio([1, 2], [true, false]), null);
+  assert.equal(predictionRejectionRatio([1, 2, 3], [true, false, true]), null);
 });
 
 test("calibration errors are those of the references, and a planted error is seen", () => {

@@ -10,6 +10,7 @@ import { containsWords, wordsOf } from "../../src/base/text.ts";
 import { type FormKind, formOf, formsFor, recallOf } from "../../src/study/forms.ts";
 import { headingOf } from "../../src/study/heading.ts";
 import { filled, interrogatives, languageOf } from "../../src/study/languages.ts";
+import type { Target } from "../../src/study/targets.ts";
 import { documentOf, targetsIn } from "../helpers/study.ts";
 
 const kinds: FormKind[] = ["keywords", "fragment", "in_place", "gap", "cell", "reverse", "pair", "asked"];
@@ -110,6 +111,74 @@ test("a row is told from the others of its table by as many of its names as that
     const { question } = formOf(price, "cell", languageOf("en"), lexicon, seeded(seed))!;
     assert.ok(question.includes("Moss") && question.includes("large jar"), question);
   }
+});
+
+/** Every form that 30 seeds make of the rows of a document. */
+function rowForms(
+  text: string,
+): { kind: FormKind; question: string; answer: string; cells: string[]; target: Target }[] {
+  const { targets, lexicon } = targetsIn([documentOf(text)]);
+  return targets.flatMap((target) =>
+    (["cell", "keywords", "reverse"] as const).flatMap((kind) =>
+      Array.from({ length: 30 }, (_, seed) => formOf(target, kind, languageOf("en"), lexicon, seeded(seed))).flatMap(
+        (form) => (form === null || target.unit.type !== "row" ? [] : [{ ...form, cells: target.unit.cells, target }]),
+      ),
+    ),
+  );
+}
+
+test("a row is told from all rows of its table, also from those in other passages", () => {
+  const days = ["Monday", "Tuesday", "Wednesday"];
+  const guides = ["Ada Lund", "Ole Berg", "Ivar Moe", "Kari Aas", "Lars Dahl"];
+  const rows = Array.from(
+    { length: 30 },
+    (_, at) => `| ${days[at % 3]} | ${guides[at % 5]} | ${100 + 10 * at} | with lamp and rope ${at} |`,
+  );
+  const text = `# Tours\n\n| Day | Guide | Room | Kit |\n|---|---|---|---|\n${rows.slice(0, 15).join("\n")}\n`;
+  assert.ok(targetsIn([documentOf(text)]).passages.length > 2);
+  const forms = rowForms(text);
+  const ofRooms = forms.filter(({ kind, target }) => kind !== "reverse" && target.before.endsWith("Room"));
+  assert.ok(new Set(ofRooms.map(({ answer }) => answer)).size === 15);
+  for (const { kind, question, cells } of ofRooms) {
+    const others = rows.slice(0, 15).map((row) => row.slice(2, -2).split(" | "));
+    const words = wordsOf(question);
+    const fits = others.filter((row) =>
+      [0, 1, 3].every((column) => {
+        const own = wordsOf(cells[column]!);
+        const named =
+          kind === "cell" ? containsWords(question, cells[column]!) : own.some((word) => words.includes(word));
+        return (
+          !named || own.filter((word) => words.includes(word)).every((word) => wordsOf(row[column]!).includes(word))
+        );
+      }),
+    );
+    assert.equal(fits.length, 1, question);
+  }
+});
+
+test("rows that their names do not tell apart are not asked for", () => {
+  const rows = "| Monday | 100 |\n| Monday | 110 |\n| Friday | 120 |\n";
+  const forms = rowForms(`# Tours\n\n| Day | Room |\n|---|---|\n${rows}`);
+  assert.deepEqual([...new Set(forms.map(({ answer }) => answer))], ["120"]);
+});
+
+test("rows of two tables with the same columns are told apart by their headings", () => {
+  const table = (price: number) => `| Part | Price |\n|---|---|\n| Wheel | ${price} |\n| Hinge | ${price + 7} |\n`;
+  const forms = rowForms(`# Parts\n\n## Old mill\n\n${table(300)}\n## New mill\n\n${table(500)}`);
+  const cells = forms.filter(({ kind }) => kind === "cell");
+  assert.equal(new Set(cells.map(({ answer }) => answer)).size, 4);
+  for (const { question, target } of cells) assert.ok(question.includes(target.passage.path.at(-1)!), question);
+});
+
+test("a row without a name is not asked for by its column alone", () => {
+  const rows = "| Sea Star | 4 | north |\n| | 8 | south |\n| Sea Gull | 6 | west |\n";
+  const forms = rowForms(`# Harbour\n\n| Ship | Berth | Quay |\n|---|---|---|\n${rows}`);
+  assert.ok(forms.length > 0);
+  for (const { question, cells } of forms)
+    assert.ok(
+      cells.some((cell) => wordsOf(cell).some((word) => wordsOf(question).includes(word))),
+      question,
+    );
 });
 
 test("of two cells that say the same each is asked by its own column; a row that says one thing thrice is not asked for", () => {

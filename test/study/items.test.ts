@@ -134,6 +134,23 @@ test("without a writer cells and keys are asked for, each with its own value, an
   assert.ok(found.some(({ type }) => type === "choice"));
 });
 
+test("a number may lack its unit, but not the month of a date or the rest of a range", () => {
+  const aliases: [answer: string, aliases: string[]][] = [
+    ["52 kg", ["52"]],
+    ["1,200 euros", ["1,200", "1200 euros"]],
+    ["14 working days", ["14"]],
+    ["60 m2", ["60"]],
+    ["12 March 2019", []],
+    ["12 March", []],
+    ["5 to 7 days", []],
+    ["3. Mai 2024", []],
+    ["3. Mai", []],
+  ];
+  const lines = aliases.map(([answer], at) => `- Value ${at}: ${answer}\n`);
+  const found = candidatesOf({ documents: [documentOf(lines.join(""))], seed: 1, wanted: 99, written: [] });
+  assert.deepEqual(new Map(found.map((one) => [one.response, one.aliases])), new Map(aliases));
+});
+
 test("a table of keys and values is asked by its keys, and the head of a letter by nothing", () => {
   const text =
     "# The bridge at Tarn\n\n| Engineer | Ida Holm |\n|---|---|\n| Client | Tarn Council |\n| Length | 88 m |\n\n## News\n\n- From: Ole <ole@tarn.example>\n- Fee: 3 euros\n";

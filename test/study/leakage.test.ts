@@ -43,6 +43,13 @@ const cases: [name: string, question: string, rows: Pick<StudyRow, "messages">[]
   ],
   ["another question about the same", "Who winds the tower clock?", [row("Who looks after the tower clock?")], []],
   ["the value alone", "Who winds the tower clock?", [row("Fill in the blank: ____ winds it.", "Ada.")], []],
+  [
+    "a copy inside a longer row, in a script without spaces",
+    "公司的年假有多少天？",
+    [row("请问公司的年假有多少天？"), row("公司的病假怎么申请？")],
+    ["shared_run"],
+  ],
+  ["a copy with a polite end", "サーバーの保証期間は何年", [row("サーバーの保証期間は何年ですか？")], ["shared_run"]],
   ["no rows", "Who winds the tower clock?", [], []],
 ];
 

@@ -54,11 +54,11 @@ function rejectionArea(found: readonly number[], share: number): number {
 /**
  * The prediction-rejection ratio (LM-Polygraph, arXiv 2406.15627): the area under accuracy against rejection, up to half of the
  * answers. It is scaled so that random rejection gives 0, and rejecting wrong answers first gives 1. Null if all answers are right or
- * all are wrong, and so always if there are fewer than two.
+ * all are wrong. Also null for fewer than four answers, because the area is then the accuracy of all, which every order shares.
  */
 export function predictionRejectionRatio(scores: readonly number[], labels: readonly boolean[]): number | null {
   const right = labels.filter(Boolean).length;
-  if (right === 0 || right === labels.length) return null;
+  if (right === 0 || right === labels.length || labels.length < 4) return null;
   const area = rejectionArea(rightAmongBest(scores, labels), 0.5);
   const oracle = rejectionArea(rightAmongBest(labels.map(Number), labels), 0.5);
   const random = right / labels.length;

@@ -1,9 +1,10 @@
 // Grades short answers. An answer is right if the gold or one of its aliases occurs, as whole tokens, in the answer's first 20
 // tokens, and no competing value (another item's gold of the same kind) does. An answer that lists every possible value is
 // therefore wrong. Negation, arithmetic and long answers are not judged. A gold without tokens, such as "?", is never matched.
+import { type FoundNumber, isWithin, numbersBeside, numbersIn, shownBy } from "../../base/numbers.ts";
 import { remembered } from "../../base/remembered.ts";
 import { declines } from "./declines.ts";
-import { isMonth, isNumber, isSignUnit, type Token, tokensOf } from "./tokens.ts";
+import { isArticle, isMonth, isNumber, isSignUnit, singular, type Token, tokensOf } from "./tokens.ts";
 
 /** Number of tokens at the start of an answer that count. A longer gold widens this window to its own length. */
 export const answerWindow = 20;
@@ -12,7 +13,7 @@ export interface GradedItem {
   response: string;
   aliases: readonly string[];
   competitors: readonly string[];
-  /** Absolute tolerance for a numeric gold. The answer matches if its first number is within the tolerance. */
+  /** Absolute tolerance for a gold with one number. The answer matches if its first number is within the tolerance. */
   tolerance?: number | null;
   /** The question has no answer, so declining is right, in whatever words. */
   declines?: boolean;
@@ -25,18 +26,16 @@ export interface Grade {
 
 export function grade(answer: string, item: GradedItem): Grade {
   if (item.declines && declines(answer)) return { correct: true, reason: "declined" };
-  const { golds, competitors, keepArticles } = prepare(item);
+  const { golds, competitors, near, keepArticles } = prepare(item);
   const window = tokensOf(answer, keepArticles).slice(0, Math.max(answerWindow, ...golds.map((gold) => gold.length)));
   const reason = golds.some((gold) => states(window, gold))
     ? "match"
-    : isWithinTolerance(window, item)
+    : window.some(isNumber) && near?.(answer)
       ? "within_tolerance"
       : null;
   if (reason === null) return { correct: false, reason: "no_match" };
   const named = new Set(window);
-  const competes = competitors.some(
-    (rival) => named.has(rival[0]!) && states(window, rival) && !isCloseEnough(rival, item),
-  );
+  const competes = competitors.some((rival) => named.has(rival[0]!) && states(window, rival));
   return competes ? { correct: false, reason: "competing_value" } : { correct: true, reason };
 }
 
@@ -48,29 +47,41 @@ export const isRight = (
 
 interface Prepared {
   golds: Token[][];
-  /** Competitors that contain a gold or are contained in one are left out, as the same answer in longer or shorter words. */
+  /**
+   * Competitors that contain a gold or are contained in one are left out, as the same answer in longer or shorter words. So are those
+   * within the tolerance.
+   */
   competitors: Token[][];
+  /** Whether a text's first number is within the tolerance; null if there is no tolerance or the gold is not one number. */
+  near: ((text: string) => boolean) | null;
   keepArticles: boolean;
 }
 
 /** Cached, because the same item is graded many times. */
 const prepare = remembered((item: GradedItem): Prepared => {
   const texts = [item.response, ...item.aliases];
-  const keepArticles = texts.some((text) => tokensOf(text).length === 0);
+  const keepArticles = texts.some((text) => tokensOf(text).every(isArticle));
   const read = (text: string): Token[] => tokensOf(text, keepArticles);
   const golds = texts.map(read).filter((tokens) => tokens.length > 0);
+  const near = nearness(item);
   const competitors = item.competitors
+    .filter((rival) => !near?.(rival))
     .map(read)
     .filter((rival) => rival.length > 0 && !golds.some((gold) => holds(gold, rival) || holds(rival, gold)));
-  return { golds, competitors, keepArticles };
+  return { golds, competitors, near, keepArticles };
 });
 
 function startsOf(tokens: readonly Token[], wanted: readonly Token[]): number[] {
   const starts: number[] = [];
   for (let start = 0; start + wanted.length <= tokens.length; start++)
-    if (wanted.every((token, offset) => tokens[start + offset] === token)) starts.push(start);
+    if (wanted.every((_, offset) => isSame(tokens[start + offset]!, wanted, offset))) starts.push(start);
   return starts;
 }
+
+/** A unit after a number may be singular or plural: "a 14-day period" states "14 days". */
+const isSame = (token: Token, wanted: readonly Token[], offset: number): boolean =>
+  token === wanted[offset] ||
+  (offset > 0 && isNumber(wanted[offset - 1]!) && singular(token) === singular(wanted[offset]!));
 
 const holds = (tokens: readonly Token[], wanted: readonly Token[]): boolean => startsOf(tokens, wanted).length > 0;
 
@@ -81,18 +92,17 @@ function states(window: readonly Token[], wanted: readonly Token[]): boolean {
   return startsOf(window, [wanted[0]!]).some((start) => !isSignUnit(window[start + 1] ?? ""));
 }
 
-function isWithinTolerance(window: readonly Token[], item: GradedItem): boolean {
-  const first = window.find(isNumber);
-  return first !== undefined && isCloseEnough([first], item);
-}
+/** Numbers within names, such as the 2 of CO2, have no value to compare. */
+const valuesOf = (numbers: FoundNumber[]): FoundNumber[] => numbers.filter(({ isGlued }) => !isGlued);
 
-function isCloseEnough(value: readonly Token[], item: GradedItem): boolean {
-  const gold = tokensOf(item.response)[0];
-  if (item.tolerance === undefined || item.tolerance === null || gold === undefined) return false;
-  if (!isNumber(gold) || !isNumber(value[0]!)) return false;
-  const distance = Math.abs(Number(value[0]) - Number(gold));
-  // Allow for rounding: in doubles, 0.3 − 0.2 is not exactly 0.1.
-  return distance <= item.tolerance + 1e-12 * Math.max(1, Math.abs(Number(gold)));
+function nearness({ response, tolerance }: GradedItem): Prepared["near"] {
+  const numbers = valuesOf(numbersIn(response));
+  if (tolerance === undefined || tolerance === null || numbers.length !== 1 || kindOf(response) === "date") return null;
+  const targets = numbers[0]!.readings;
+  return (text) => {
+    const said = valuesOf(numbersBeside(text, shownBy(numbers)))[0]?.readings ?? [];
+    return said.some(({ value }) => targets.some((target) => isWithin(tolerance, value, target.value)));
+  };
 }
 
 /** The kind of a gold by its form: a date, a number with its unit, or text. */
@@ -101,7 +111,7 @@ export function kindOf(gold: string): string {
   if (tokens.length > 0 && tokens.some(isMonth) && tokens.every((token) => isMonth(token) || isNumber(token)))
     return "date";
   if (tokens.length > 0 && tokens.length <= 4 && isNumber(tokens[0]!) && !tokens.slice(1).some(isNumber))
-    return ["number", ...tokens.slice(1)].join(" ");
+    return ["number", ...tokens.slice(1).map(singular)].join(" ");
   return "text";
 }
 

@@ -1,12 +1,13 @@
 // Converts short answers to the normal form in which they are compared. Answers that a person would call the same give the same tokens.
 //
 //   case, Unicode form        NFKC, lower case; every dash is "-"
-//   articles, punctuation     dropped: a, an, the; 's at the end of a word
-//   numbers                   1,200 = 1200 = 1'200; 3.50 = 3.5; a sign stays; leading zeros stay (codes); 5th = 5;
-//                             a unit after a number loses its plural s; 10km = 10 km
+//   articles, punctuation     dropped: a, an, the before a word; 's at the end of a word. The A of "Hall A" is a label and stays
+//   numbers                   1,200 = 1200 = 1'200; 3.50 = 3.5 = 3,5; 1.234,5 = 1234.5; a sign stays; leading zeros stay (codes); 5th = 5;
+//                             10km = 10 km
 //   money and shares          $1,200 = USD 1,200 = 1200 dollars; 5% = 5 percent = 5 per cent
 //   dates                     2019-03-12 = 12.3.2019 = March 12th, 2019 = 12 Mar 2019, as the tokens 12 march 2019.
 //                             12/03/2019 stays three numbers, because which of them is the month depends on the country
+//   elisions                  two tokens, without an article: l'Espagne = Espagne. A contraction is one: don't = dont
 //   scripts without spaces    a token per character
 
 export type Token = string;
@@ -52,24 +53,45 @@ const unitNamed = new Map<string, string>([
 ]);
 
 const signUnits = new Set(unitNamed.values());
-const articles = new Set(["a", "an", "the"]);
+/**
+ * Matches articles. An article stands apart, and a word follows it. A capital A after a word is a label, as in "Hall A is open", but
+ * not among capitals, as in "WITHIN A YEAR".
+ */
+const article =
+  /(?<![\p{L}\p{M}\p{N}/\u2010-][’']?)(?:a|[Aa][Nn]|[Tt][Hh][Ee]|(?<![\p{Ll}\p{Lo}\p{N}]\s)A)(?=\s+[^\p{L}\p{N}\s]*[\p{L}\p{N}])/gu;
+/** Stands where an article stood, so that the words beside it are not taken for neighbours. */
+const gap = "\0";
 
 /** Whether a token is a currency or the percent sign, which may be left out beside a number without changing the answer. */
 export const isSignUnit = (token: Token): boolean => signUnits.has(token);
 export const isNumber = (token: Token): boolean => /^-?\d+(\.\d+)?$/.test(token);
+export const isArticle = (token: Token): boolean => /^(?:an?|the)$/.test(token);
+/** A unit of measurement without its plural s. "ms" is no plural. */
+export const singular = (unit: Token): Token => (/^\p{L}+[^s\P{L}]s$/u.test(unit) ? unit.slice(0, -1) : unit);
 export const isMonth = (token: Token): boolean => (months as readonly string[]).includes(token);
+
+/** A letter of a script without spaces. The long mark of Katakana is of no single script, so script extensions are compared. */
+const alone = String.raw`(?=[\p{L}\p{M}\p{N}])[\p{scx=Han}\p{scx=Hira}\p{scx=Kana}\p{scx=Thai}\p{scx=Laoo}\p{scx=Khmr}]`;
+
+/** French and Italian words that lose their vowel before another word. Other apostrophes belong to a name, as in "O'Brien". */
+const elided = "(?:[cdjlmnst]|qu|jusqu|lorsqu|puisqu|un|all|dall|dell|nell|sull|quell|quest)";
+/** What follows the apostrophe of an English contraction. */
+const contracted = String.raw`(?:[dmst]|ll|re|ve)(?!\p{L})`;
 
 const part = new RegExp(
   [
     /(?<iso>(?<![\d-])\d{4}-\d{2}-\d{2}(?![\d-]))/,
     /(?<dotted>(?<![\d.])\d{1,2}\.\d{1,2}\.\d{4}(?![\d]))/,
     /(?<sign>(?<=^|[\s(])-(?=[$€£¥]?\d))/,
+    /(?<comma>(?<!\d,)(?:(?:[1-9]\d{0,2}(?:\.\d{3})+|\d+),\d{1,2}|0,\d+)(?!,?\d|\.\d))/,
     /(?<number>\d{1,3}(?:,\d{3})+(?!,?\d)(?:\.\d+)?|\d+(?:\.\d+)*)(?:(?:st|nd|rd|th)(?![\p{L}\p{N}]))?/u,
     /(?<symbol>[$€£¥%])/,
-    /(?<alone>[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}])/u,
-    /(?<word>[\p{L}\p{M}](?:[\p{L}\p{M}\p{N}]|'(?=[\p{L}]))*)/u,
+    /(?<gap>\0)/,
+    `(?<alone>${alone})`,
+    String.raw`(?<elided>${elided})'(?!${contracted})(?=\p{L})`,
+    String.raw`(?<word>[\p{L}\p{M}](?:(?!${alone})[\p{L}\p{M}\p{N}]|'(?=\p{L}))*)`,
   ]
-    .map((piece) => piece.source)
+    .map((piece) => (typeof piece === "string" ? piece : piece.source))
     .join("|"),
   "gu",
 );
@@ -80,12 +102,13 @@ export function tokensOf(text: string, keepArticles = false): Token[] {
     // This comes before NFKC, which would turn the narrow spaces within numbers into plain ones.
     .replaceAll(/(?<=\d)[\u00a0\u2009\u202f'’](?=\d{3}(?!\d))/gu, "")
     .normalize("NFKC")
+    .replaceAll(article, keepArticles ? "$&" : gap)
     .toLowerCase()
     .replaceAll(/[\u2010-\u2015\u2212]/gu, "-")
     .replaceAll(/[’‘ʼ`]/gu, "'")
     .replaceAll(/\bper cent\b/gu, "percent");
   const found = [...plain.matchAll(part)].flatMap((match) => read(match.groups!));
-  return unitsAfterNumbers(datesInOrder(joinSigns(found))).filter((token) => keepArticles || !articles.has(token));
+  return unitsAfterNumbers(datesInOrder(joinSigns(found))).filter((token) => token !== gap);
 }
 
 function read(groups: Record<string, string | undefined>): Token[] {
@@ -98,12 +121,14 @@ function read(groups: Record<string, string | undefined>): Token[] {
     return dateTokens(day, month, year) ?? [groups.dotted];
   }
   if (groups.sign !== undefined) return ["-"];
+  if (groups.comma !== undefined) return [canonicalNumber(groups.comma.replaceAll(".", "").replace(",", "."))];
   if (groups.number !== undefined) return [canonicalNumber(groups.number.replaceAll(",", ""))];
   if (groups.word !== undefined) {
     const word = groups.word.replace(/'s$/, "").replaceAll("'", "");
     return word === "" ? [] : [word];
   }
-  return [groups.symbol ?? groups.alone!];
+  if (groups.elided !== undefined) return [groups.elided === "l" ? gap : groups.elided];
+  return [groups.symbol ?? groups.alone ?? gap];
 }
 
 function dateTokens(day: number, month: number, year: number): Token[] | null {
@@ -157,7 +182,7 @@ function datesInOrder(tokens: Token[]): Token[] {
   return ordered;
 }
 
-/** Puts currencies after their number, gives each currency and the percent sign one name, and drops the plural s of other units. */
+/** Puts currencies after their number, and gives each currency and the percent sign one name. */
 function unitsAfterNumbers(tokens: Token[]): Token[] {
   const ordered: Token[] = [];
   for (let at = 0; at < tokens.length; at++) {
@@ -170,7 +195,7 @@ function unitsAfterNumbers(tokens: Token[]): Token[] {
       at++;
     } else if (unit !== undefined) ordered.push(unit);
     else if (afterNumber && token === "pounds") ordered.push("pound");
-    else ordered.push(afterNumber && /^\p{L}{3,}[^s\P{L}]s$/u.test(token) ? token.slice(0, -1) : token);
+    else ordered.push(token);
   }
   return ordered;
 }

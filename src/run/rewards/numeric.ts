@@ -1,7 +1,7 @@
 // 1 if the answer's number equals the reference's, within a tolerance. Units and other words are ignored.
+import { type DecimalSign, isWithin, numbersBeside, numbersIn, shownBy } from "../../base/numbers.ts";
 import { goldsOf } from "./exact.ts";
 import { atLeastZero, type Options, oneOf, type RewardItem, type Verify } from "./item.ts";
-import { type DecimalSign, numbersIn, shownBy } from "./numbers.ts";
 
 export const numericDefaults = {
   /** Absolute tolerance; "" stands for the item's tolerance, or 0 if it has none. */
@@ -14,9 +14,6 @@ export const numericDefaults = {
   decimal: "",
 };
 
-/** Allows for errors in the last bits, because 0.3 − 0.2 is not 0.1 in doubles. */
-const slack = 1e-12;
-
 export function numeric(options: Options): Verify {
   const absolute = options.tolerance === "" ? null : atLeastZero("tolerance", options.tolerance!);
   const relative = atLeastZero("relative", options.relative!);
@@ -27,11 +24,8 @@ export function numeric(options: Options): Verify {
     if (values.length === 0) return null;
     const tolerance = absolute ?? item.tolerance ?? 0;
     const isNear = (value: number, target: number): boolean =>
-      Math.abs(value - target) <=
-      Math.max(tolerance, relative * Math.abs(target)) + slack * Math.max(1, Math.abs(target));
-    // If the answer's own numbers do not show its decimal sign, the reference's decimal sign is used.
-    const own = numbersIn(answer, decimal);
-    const numbers = shownBy(own) === null ? numbersIn(answer, decimal ?? sign) : own;
+      isWithin(Math.max(tolerance, relative * Math.abs(target)), value, target);
+    const numbers = decimal === null ? numbersBeside(answer, sign) : numbersIn(answer, decimal);
     const said = numbers.at(-1)?.readings ?? [];
     const isOther = numbers.some(
       ({ readings }) => !readings.some(({ value }) => said.some((one) => one.value === value)),

@@ -6,11 +6,12 @@ import { hashOf, normalised, shuffled, wordsOf } from "../../base/text.ts";
 import type { SnapshotDocument } from "../../contract/run-folder.ts";
 import { nearestHeading } from "../forms.ts";
 import { headingOf } from "../heading.ts";
-import { ownOrEnglish } from "../languages.ts";
+import { monthsOf, ownOrEnglish } from "../languages.ts";
 import { findOverlap } from "../leakage.ts";
 import { lexiconOf } from "../lexicon.ts";
 import { type Passage, type Place, passagesOf, type Unit } from "../passages.ts";
 import { plainRowsOf } from "../plain.ts";
+import { tablesOf } from "../tables.ts";
 import type { ItemKind } from "./kinds.ts";
 import { plainItemsOf } from "./plain-items.ts";
 import { inUsualLanguage, spreadOrder } from "./plan.ts";
@@ -85,7 +86,8 @@ export function candidatesOf({ documents, seed, wanted, written }: CandidateTask
   const source = new Map(documents.map((document) => [document.id, document]));
   const said = new Map(written.map((one) => [one.passage, one]));
   const inOrder = spreadOrder(passages, seed);
-  const plain = inOrder.map((passage) => plainItemsOf(passage, seeded(seed ^ hashOf(`plain ${passage.text}`))));
+  const tables = tablesOf(studied);
+  const plain = inOrder.map((passage) => plainItemsOf(passage, tables, seeded(seed ^ hashOf(`plain ${passage.text}`))));
   // Only passages with tables or with lines of key and value give plain questions. There may be few of them, so each gives more.
   const each = Math.ceil((spare * wanted) / Math.max(1, plain.filter((items) => items.length > 0).length));
   const drafts = inOrder.flatMap((passage, at) => {
@@ -180,7 +182,7 @@ function draftOf(
     ...common,
     type: "short",
     response: answer,
-    aliases: aliasesOf(answer),
+    aliases: aliasesOf(answer, passage.language),
     citations: [...others, own],
     chunk: textOf(kind === "multi_hop" ? shown : [passage]),
     cluster: clusterOf(saidBy(at, unit), answer),
@@ -209,14 +211,18 @@ function citationOf({ id, text, pages }: SnapshotDocument, place: Place): Citati
   return { document: id, page, start, end: start + quote.length, quote };
 }
 
+/** A number and its unit, without a second number. A number that ends with a full stop is an ordinal. */
+const withUnit = /^(\d(?:[\d.,]*\d)?)\s+(?=\p{L})(?!.*(?<!\p{L})\p{N})(.+)$/u;
+
 /**
  * Returns equally correct forms of an answer: a number without its unit, because the question may name the unit, and a number
- * without grouping commas.
+ * without grouping commas. The day of a date is not such a number.
  */
-function aliasesOf(value: string): string[] {
-  const number = /^([\d.,]+)\s+\p{L}/u.exec(value)?.[1];
-  const ungrouped = /^\d{1,3}(?:,\d{3})+/.test(value) ? value.replaceAll(",", "") : null;
-  return [number, ungrouped].filter((alias) => alias !== undefined && alias !== null);
+function aliasesOf(value: string, language: string | null): string[] {
+  const [, number, unit] = withUnit.exec(value) ?? [];
+  const isDate = unit !== undefined && wordsOf(unit).some((word) => monthsOf(language).has(word));
+  const ungrouped = /^\d{1,3}(?:,\d{3})+/.test(value) ? value.replaceAll(",", "") : undefined;
+  return [isDate ? undefined : number, ungrouped].filter((alias) => alias !== undefined);
 }
 
 type LookedUp = Omit<Draft, "questions"> & Pick<ItemCandidate, "wordings">;

@@ -5,6 +5,7 @@ import { shuffled } from "../../base/text.ts";
 import { nearestHeading } from "../forms.ts";
 import { filled, languageOf } from "../languages.ts";
 import type { Passage, Unit } from "../passages.ts";
+import type { Row, Rows, Tables } from "../tables.ts";
 import { namesOf } from "../targets.ts";
 import { type ItemKind, kindOf } from "./kinds.ts";
 
@@ -22,10 +23,10 @@ export interface PlainItem {
 const longest = 8;
 
 /** The plain items of a passage, in random order. */
-export function plainItemsOf(passage: Passage, random: () => number): PlainItem[] {
+export function plainItemsOf(passage: Passage, tables: Tables, random: () => number): PlainItem[] {
   const items = passage.units.flatMap((unit) =>
     unit.type === "row"
-      ? cellItems(passage, unit, random)
+      ? cellItems(passage, unit, tables, random)
       : unit.type === "pair"
         ? keyedItem(passage, unit, unit.key, unit.value, random)
         : [],
@@ -33,12 +34,12 @@ export function plainItemsOf(passage: Passage, random: () => number): PlainItem[
   return shuffled(items, random);
 }
 
-function cellItems(passage: Passage, unit: Unit & { type: "row" }, random: () => number): PlainItem[] {
+function cellItems(passage: Passage, unit: Row, tables: Tables, random: () => number): PlainItem[] {
   const { cells, header } = unit;
   if (tellsOneThing(passage, header)) return keyedItem(passage, unit, cells[0]!, cells[1]!, random);
   return cells.flatMap((cell, column): PlainItem[] => {
     const title = (header[column] ?? "").replaceAll("_", " ").trim();
-    const row = telling(passage, cells, column);
+    const row = telling(tables.rowsOf(passage, unit), cells, column);
     if (column === 0 || title === "" || row === null || !isAnswer(cell)) return [];
     const asked = languageOf(passage.language).item.cell;
     const words = { row, column: title, heading: nearestHeading(passage) };
@@ -47,15 +48,14 @@ function cellItems(passage: Passage, unit: Unit & { type: "row" }, random: () =>
 }
 
 /**
- * Joins the first names of a row, as many as it takes to distinguish the row from the other rows of its passage. Null if all of its
+ * Joins the first names of a row, as many as it takes to distinguish the row from the other rows of its table. Null if all of its
  * names do not.
  */
-function telling(passage: Passage, cells: readonly string[], asked: number): string | null {
-  const rows = passage.units.flatMap((unit) => (unit.type === "row" ? [unit.cells] : []));
+function telling(rows: Rows, cells: readonly string[], asked: number): string | null {
   const names = namesOf(cells, asked).filter((name) => name !== "");
   for (let n = 1; n <= names.length; n++) {
     const told = names.slice(0, n);
-    if (rows.filter((row) => told.every((name) => row.includes(name))).length === 1) return told.join(", ");
+    if (rows.withCells(told) === 1) return told.join(", ");
   }
   return null;
 }

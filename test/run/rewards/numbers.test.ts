@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { numbersIn } from "../../../src/run/rewards/numbers.ts";
+import { numbersIn } from "../../../src/base/numbers.ts";
 import { paid, timed } from "./items.ts";
 
 /** Of each number its values. */

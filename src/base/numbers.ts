@@ -52,6 +52,18 @@ export function numbersIn(text: string, decimal: DecimalSign | null = null): Fou
   return free.length > 0 ? free : chosen;
 }
 
+/** As `numbersIn`, but the decimal sign of another text is used if the text's own numbers do not show one. */
+export function numbersBeside(text: string, other: DecimalSign | null): FoundNumber[] {
+  const own = numbersIn(text);
+  return shownBy(own) === null ? numbersIn(text, other) : own;
+}
+
+/** Allows for errors in the last bits, because 0.3 − 0.2 is not 0.1 in doubles. */
+const slack = 1e-12;
+
+export const isWithin = (tolerance: number, value: number, target: number): boolean =>
+  Math.abs(value - target) <= tolerance + slack * Math.max(1, Math.abs(target));
+
 /** Returns the decimal sign on which all numbers with a single reading agree; null if there is none. */
 export function shownBy(found: readonly FoundNumber[]): DecimalSign | null {
   const shown = new Set(found.flatMap(({ readings }) => (readings.length === 1 ? [readings[0]!.decimal] : [])));
