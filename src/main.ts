@@ -128,7 +128,7 @@ async function build(parts: HouseParts, lock: Lock): Promise<House> {
   const server = createApi({
     ...{ ...floor, handlers, authenticate: access.authenticate, admit: access.admit },
     providers: [...upstreams.keys()],
-    once: createIdempotency(floor).once,
+    ...createIdempotency(floor),
   });
   return createLifecycle({
     ...{ ...floor, lock, server, access, webhooks, documents, serving, stock, alignments },

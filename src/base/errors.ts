@@ -446,6 +446,11 @@ export const failures = {
     "No API key is set",
     "Create one on the machine with `plumbline key create --user NAME --save`, or set PLUMBLINE_KEY.",
   ),
+  key_unsaved: row(
+    500,
+    "The key was created, but could not be saved",
+    "Keep the key that was printed, because it is never shown again, and set PLUMBLINE_KEY to it.",
+  ),
   work_failed: row(500, "The work ended without a result", "The message and the record say why."),
   api_refused: row(500, "The appliance refused a request", "The message contains its answer."),
   demo_failed: row(

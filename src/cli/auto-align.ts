@@ -4,6 +4,7 @@ import type { Command } from "commander";
 import { Failure } from "../base/errors.ts";
 import { asks, watched } from "./asks.ts";
 import type { Client } from "./client.ts";
+import type { Exit } from "./exit-codes.ts";
 import { type AutoAlignRecord, followAutoAlign } from "./follow.ts";
 import { listOf, number, optional, said } from "./options.ts";
 import { table } from "./output.ts";
@@ -134,7 +135,9 @@ async function watch(client: Client, alignment_id: string, auto_align_id: string
   const record = await watched(`plumbline auto-align watch ${alignment_id} ${auto_align_id}`, (progress, signal) =>
     followAutoAlign(client, { alignment_id, auto_align_id }, progress, signal),
   );
-  return { json: record, text: recordText(record) };
+  // One that was stopped may have a model, so its record is told.
+  const exit: Exit = record.status === "STOPPED" ? "stopped" : "ok";
+  return { json: record, text: recordText(record), exit };
 }
 
 function recordText(record: AutoAlignRecord): string {

@@ -36,16 +36,19 @@ async function readKey(path: string): Promise<string | null> {
   }
 }
 
-/**
- * Throws usage if a key is saved already. Call this before creating a key that is to be saved: a new key is shown only once,
- * so one that could not be saved would be lost.
- */
+/** Throws usage if a key is saved already. Call this before creating a key that is to be saved. */
 export async function refuseSecondKey(path = keyFile()): Promise<void> {
   if (await stat(path).catch(() => null))
     throw new Failure("usage", `${path} already contains a key; remove the file, or leave out --save`);
 }
 
+/** Throws key_unsaved. A new key is shown only once, so the caller must print one that could not be saved. */
 export async function saveKey(key: string, path = keyFile()): Promise<void> {
-  await makeFolder(dirname(path));
-  await writeFileDurably(path, `${key}\n`);
+  try {
+    await makeFolder(dirname(path));
+    await writeFileDurably(path, `${key}\n`);
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    throw new Failure("key_unsaved", `The key was created, but could not be saved: ${why}`, { cause: error });
+  }
 }

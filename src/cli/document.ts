@@ -30,14 +30,16 @@ export function register(program: Command): void {
     );
   asks<{ personalData?: string }, [string[]]>(add, async (client, { personalData }, paths) => {
     const files = (await Promise.all(paths.map(filesAt))).flat();
-    const { documents, failed } = await uploadAll(client, files, personalData);
+    const { documents, failed, untried } = await uploadAll(client, files, personalData);
     const lines = [
       ...(documents.length > 0 ? [recordsTable(documents)] : []),
       ...documents.flatMap(({ name, report }) => (report?.warnings ?? []).map(({ message }) => `${name}: ${message}`)),
       ...failed.map(({ path, message, hint }) => `${path} was not uploaded: ${message}. ${hint}`),
+      ...untried.map((path) => `${path} was not tried`),
     ];
-    const exit = failed[0]?.exit ?? "ok";
-    return { json: { documents, failed: failed.map(({ exit: _, ...rest }) => rest) }, text: lines.join("\n"), exit };
+    const exit = failed.at(-1)?.exit ?? "ok";
+    const json = { documents, failed: failed.map(({ exit: _, ...rest }) => rest), untried };
+    return { json, text: lines.join("\n"), exit };
   });
 
   const list = paged(document.command("ls").description("list documents, newest first"));
@@ -104,10 +106,14 @@ export async function fileToSend(path: string): Promise<ClientFile> {
   }
 }
 
-/** Uploads files one after the other, so that a refused file does not stop the rest. */
+/**
+ * Uploads files one after the other, so that a refused file does not stop the rest. Any other failure, such as an invalid key or a
+ * full disk, would be the same for every file, so the rest is not tried. It is thrown if nothing was uploaded before.
+ */
 async function uploadAll(client: Client, paths: readonly string[], personalData: string | undefined) {
   const documents: DocumentRecord[] = [];
   const failed: { path: string; code: string; message: string; hint: string; exit: ReturnType<typeof exitOf> }[] = [];
+  let untried: readonly string[] = [];
   const query = { personal_data: personalData };
   const progress = startProgress();
   try {
@@ -118,16 +124,20 @@ async function uploadAll(client: Client, paths: readonly string[], personalData:
         documents.push(...reply.documents);
       } catch (error) {
         const said = asSaid(error);
-        // Any other error, such as an invalid key, would be the same for every file.
-        if (!(said instanceof Failure) || ![413, 415, 422].includes(said.status)) throw said;
-        const { code, message, hint } = said;
+        if (!(said instanceof Failure)) throw said;
+        const { code, message, hint, status } = said;
+        const isOfFile = [413, 415, 422].includes(status);
+        if (!isOfFile && documents.length === 0) throw said;
         failed.push({ path, code, message, hint, exit: exitOf(said) });
+        if (isOfFile) continue;
+        untried = paths.slice(done + 1);
+        break;
       }
     }
   } finally {
     progress.end();
   }
-  return { documents, failed };
+  return { documents, failed, untried };
 }
 
 function recordsTable(records: readonly DocumentRecord[]): string {

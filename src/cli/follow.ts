@@ -123,7 +123,7 @@ export async function followAutoAlign(
 
 const isEnd = (status: string): boolean => !["RECORDED", "PLANNING", "RUNNING"].includes(status);
 
-/** Follows an evaluation until it is READY, and returns its results. Throws work_failed. */
+/** Follows an evaluation until it is READY, and returns its results. Throws work_failed, interrupted. */
 export async function followEvaluation(
   client: Client,
   evaluationId: string,
@@ -142,7 +142,8 @@ export async function followEvaluation(
       progress.show(record.waiting_for ? { ...step, note: record.waiting_for } : step);
     },
   );
-  if (record.status === "FAILED") throw new Failure("work_failed", `The evaluation failed: ${record.error}`);
+  if (record.status !== "READY")
+    throw ended("The evaluation", record.stopped ? "STOPPED" : record.status, record.error);
   return client.api["evaluations.results"]({ params, signal });
 }
 

@@ -5,8 +5,9 @@ import { createLog } from "../base/log.ts";
 import { scopes } from "../contract/endpoint.ts";
 import type { KeyRecord, NewKey } from "../domain/access/index.ts";
 import { keyFile, refuseSecondKey, saveKey } from "./connection.ts";
+import { exitOf } from "./exit-codes.ts";
 import { timeOf, whole } from "./options.ts";
-import { answers, table } from "./output.ts";
+import { answers, speakFailure, table } from "./output.ts";
 
 interface CreateOptions {
   user: string;
@@ -39,8 +40,14 @@ export function register(program: Command): void {
   answers<CreateOptions>(create, async (options) => {
     if (options.save) await refuseSecondKey();
     const made = (await admin("key.create", settingsOf(options))) as NewKey;
-    if (options.save) await saveKey(made.key);
-    return { json: { ...made, ...(options.save ? { saved: keyFile() } : {}) }, text: made.key };
+    if (!options.save) return { json: made, text: made.key };
+    try {
+      await saveKey(made.key);
+    } catch (error) {
+      speakFailure(error, false);
+      return { json: { ...made, saved: null }, text: made.key, exit: exitOf(error) };
+    }
+    return { json: { ...made, saved: keyFile() }, text: made.key };
   });
 
   const list = key.command("ls").description("list keys, by their first characters");

@@ -51,6 +51,7 @@ const evaluationRecord = {
       description: "What a queued evaluation is waiting for; null if it is not waiting.",
     },
     error: { type: ["string", "null"] },
+    stopped: { type: "boolean", description: "Whether it was stopped on request. Its status is then FAILED." },
     created_at: timestamp,
     completed_at: nullableTimestamp,
     updated_at: timestamp,

@@ -13,7 +13,7 @@ export type ApiHandlers = Readonly<Record<keyof Contract, AnyHandler>>;
 
 export interface ApiParts
   extends Omit<ServerParts, "pages" | "files" | "routes" | "count" | "checkWritable">,
-    Pick<Limits, "once"> {
+    Pick<Limits, "once" | "isKnown"> {
   /** Counts requests by their route and status. */
   metrics: { request: ServerParts["count"] };
   /** Refuses writes while this version is on trial after an upgrade. */
@@ -40,11 +40,12 @@ export function createApi(parts: ApiParts): Server {
       ...limitsOf(parts.config),
       checkDisk: parts.ballast.check,
       once: parts.once,
+      isKnown: parts.isKnown,
     }),
   });
 }
 
-function limitsOf(config: Config): Omit<Limits, "checkDisk" | "once"> {
+function limitsOf(config: Config): Omit<Limits, "checkDisk" | "once" | "isKnown"> {
   const { uploadBytes: fileBytes, uploadFiles: files, freeDisk, bodyBytes, modelBytes } = config;
   const paceOf = (seconds: number) => ({ seconds, rate: config.bodyRate, windowSeconds: 15 });
   const folder = places(config.data).uploads;

@@ -35,7 +35,7 @@ export interface Limits {
   upload: Omit<UploadLimits, "settings">;
   /** Maximum number of bytes of an uploaded model. */
   modelBytes: number;
-  /** Throws disk_full. Called before every endpoint that lists this error. */
+  /** Throws disk_full. Called before every endpoint that lists this error performs a request. */
   checkDisk: () => Promise<void>;
   /**
    * If the request was performed before, returns the first answer again, as JSON. Otherwise returns the reply of `perform`, which
@@ -48,6 +48,8 @@ export interface Limits {
     request: string,
     perform: (keepReply: KeepReply) => Promise<unknown>,
   ) => Promise<{ again: string } | { reply: unknown }>;
+  /** Whether `once` will perform nothing for this key, so that the request needs no disk. */
+  isKnown: (ownerId: string, key: string) => boolean;
 }
 
 type KeepReply = (reply: unknown, subjects?: readonly string[]) => void;
@@ -128,7 +130,9 @@ function performer(endpoint: Endpoint, handler: AnyHandler, limits: Limits): Rou
       headers: checked(check.header(pick(request, headerNames), ["header"])),
     };
     if (details.length > 0) throw refusal(details);
-    if (endpoint.errors.includes("disk_full")) await limits.checkDisk();
+    const key = takesKey ? (head.headers as Record<string, string>)[idempotencyKey] : undefined;
+    const isKnown = key !== undefined && limits.isKnown(caller.userId, key);
+    if (!isKnown && endpoint.errors.includes("disk_full")) await limits.checkDisk();
     const sent = check.body ? await readBody(request, bodyBytes, limits.pace, endpoint.verbatim) : null;
     const body = check.body && sent ? checked(check.body(sent.value, ["body"])) : {};
     if (details.length > 0) throw refusal(details);
@@ -142,12 +146,13 @@ function performer(endpoint: Endpoint, handler: AnyHandler, limits: Limits): Rou
           fileBytes: model ? "PLUMBLINE_MODEL_BYTES" : "PLUMBLINE_UPLOAD_BYTES",
           files: many ? "PLUMBLINE_UPLOAD_FILES" : null,
         };
-        const most = { files: many ? limits.upload.files : 1, fileBytes, settings };
+        // A repeated upload is removed again. It is received only because its files are part of the digest.
+        const freeDisk = isKnown ? 0 : limits.upload.freeDisk;
+        const most = { files: many ? limits.upload.files : 1, fileBytes, settings, freeDisk };
         files = await receiveUpload(request, { ...limits.upload, ...most }, signal);
       }
       const input = { ...head, body, raw: sent?.raw ?? {}, files, requestId, lastEventId, signal, setHeader };
       const perform = (keepReply: KeepReply) => handler({ ...input, keepReply } as never, caller);
-      const key = takesKey ? (head.headers as Record<string, string>)[idempotencyKey] : undefined;
       if (key === undefined) return await perform(() => {});
       const { method, path } = endpoint;
       const uploaded = files.map(({ name, declaredType, sha256 }) => [name, declaredType, sha256]);

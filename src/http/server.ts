@@ -152,9 +152,13 @@ function refuseWhatIsNoRequest(server: NodeServer, turns: Turns): void {
     if (error.code === "ECONNRESET" || !socket.writable || isInTheMiddle) socket.destroy();
     else endWith(socket, rawAnswer(error.code, newRequestId()));
   });
-  server.on("connect", (_request, socket: Socket) =>
-    endWith(socket, rawFailure(new Failure("method_not_allowed"), newRequestId())),
-  );
+  server.on("connect", (_request, socket: Socket) => {
+    // Node has removed its own listener, and without one a client that resets the connection would end the process.
+    socket.on("error", () => socket.destroy());
+    // The client would take the refusal as the answer to its request before this one.
+    if (turns.answering(socket)) socket.destroy();
+    else endWith(socket, rawFailure(new Failure("method_not_allowed"), newRequestId()));
+  });
 }
 
 function refuseSentAhead(_request: IncomingMessage, response: ServerResponse): void {

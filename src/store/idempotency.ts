@@ -23,6 +23,8 @@ export interface Idempotency {
     request: string,
     perform: (keep: Keep) => Promise<Reply>,
   ): Promise<{ again: string } | { reply: Reply }>;
+  /** Whether a request with this key is under way or was answered, so that `once` will perform nothing. */
+  isKnown(ownerId: string, key: string): boolean;
 }
 
 interface Row {
@@ -44,13 +46,18 @@ export function createIdempotency({ store, clock }: { store: Store; clock: Clock
   };
   /** The digests of the requests under way, by owner and key. */
   const underWay = new Map<string, string>();
+  // The mark is unambiguous, because ids contain no spaces.
+  const markOf = (ownerId: string, key: string): string => `${ownerId} ${key}`;
+  const keptOf = (ownerId: string, key: string): Row | undefined => {
+    sql.expire.run(new Date(Date.parse(clock.now()) - keptMs).toISOString());
+    return sql.get.get(ownerId, key);
+  };
 
   return {
+    isKnown: (ownerId, key) => underWay.has(markOf(ownerId, key)) || keptOf(ownerId, key) !== undefined,
     async once(ownerId, key, request, perform) {
-      sql.expire.run(new Date(Date.parse(clock.now()) - keptMs).toISOString());
-      // The mark is unambiguous, because ids contain no spaces.
-      const mark = `${ownerId} ${key}`;
-      const kept = sql.get.get(ownerId, key);
+      const mark = markOf(ownerId, key);
+      const kept = keptOf(ownerId, key);
       const first = kept?.request_sha256 ?? underWay.get(mark);
       if (first !== undefined && first !== request) throw new Failure("idempotency_key_reused");
       if (kept?.reply_json === null) throw new Failure("made_and_deleted");

@@ -1,6 +1,6 @@
 // Brings a database up to this version with migrations/NNNN_name.sql. Migrations are only added, never changed. Each is one transaction,
 // which also sets PRAGMA user_version to the migration's number, so an interrupted migration leaves no trace.
-import { readdirSync, readFileSync, renameSync, rmSync } from "node:fs";
+import { closeSync, openSync, readdirSync, readFileSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import type { Database } from "better-sqlite3";
 import { Failure } from "../base/errors.ts";
@@ -45,6 +45,8 @@ function backUp(db: Database, version: number): void {
   if (db.memory) return;
   const copy = `${db.name}.before-${version + 1}`;
   rmSync(`${copy}.part`, { force: true });
+  // Created here with mode 0600, because SQLite would make it readable by everyone.
+  closeSync(openSync(`${copy}.part`, "wx", 0o600));
   db.prepare("VACUUM INTO ?").run(`${copy}.part`);
   renameSync(`${copy}.part`, copy);
 }

@@ -239,6 +239,34 @@ test("what is deleted between the database and its file is in neither", async (c
   );
 });
 
+test("a run that is deleted between the database and its folder is in neither", async (context) => {
+  const folder = temporaryFolder(context);
+  const place = join(folder, "backup");
+  const { alignmentId } = insertModels(it.data, folder);
+  const run = join(places(it.data).runs, alignmentId);
+  mkdirSync(run);
+  await writeFile(join(run, "order.json"), JSON.stringify({ documents: [], dev: null }));
+  const store = openStore(places(it.data).database);
+  context.after(() => store.close());
+  store
+    .prepare<string[]>(
+      `INSERT INTO job(id, owner_id, kind, subject_id, state, epoch, created_seq, created_at)
+       SELECT 'job_y', owner_id, kind, subject_id, 'running', 1, created_seq, '' FROM job WHERE subject_id = ?`,
+    )
+    .run(alignmentId);
+  const target = await openFolderTarget(place);
+  await makeBackup(
+    meddled(target, async () => {
+      store.prepare<[]>("DELETE FROM job WHERE id = 'job_y'").run();
+      store.prepare<string[]>("UPDATE alignment SET deleted_at = 'now' WHERE id = ?").run(alignmentId);
+      rmSync(run, { recursive: true });
+    }),
+    parts(it.data),
+  );
+  await target.close();
+  assert.deepEqual((await verified(place)).problems, []);
+});
+
 test("a file that the data folder lacks, or that is damaged, is no backup but a failure that names it", async (context) => {
   const folder = temporaryFolder(context);
   const { document_id, sha256: digest } = await upload("hall");

@@ -665,8 +665,8 @@ test("one that is being answered can be stopped: the engine is free at once, and
     assert.equal((await house.call("evaluations.stop", { evaluation_id: queued })).status, "FAILED");
     await house.call("evaluations.stop", { evaluation_id: id });
     go.resolve();
-    const { error, waiting_for } = await house.until(id, "FAILED");
-    assert.deepEqual([error, waiting_for], ["The evaluation was stopped", null]);
+    const { error, stopped, waiting_for } = await house.until(id, "FAILED");
+    assert.deepEqual([error, stopped, waiting_for], ["The evaluation was stopped", true, null]);
     assert.deepEqual([house.engine.asked, house.engine.leased], [[], 0]);
     await assert.rejects(house.call("evaluations.stop", { evaluation_id: id }), fails(409, /has already ended/));
     assert.throws(() => house.parts.room.stopAny("evaluation_none"), fails(404));

@@ -1,6 +1,9 @@
 // The verbs that ask the API: each says in the same way what is wrong, and together they do what a client does.
 import assert from "node:assert/strict";
+import { once } from "node:events";
 import { mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { places } from "../../src/base/config.ts";
@@ -47,6 +50,45 @@ test("without an appliance each says where it was looked for, and ends with 1", 
       name,
     );
   }
+});
+
+test("what was uploaded is told when the appliance refuses the rest", async (context) => {
+  const folder = temporaryFolder(context);
+  const paths = ["a", "b", "c", "d"].map((name) => join(folder, `${name}.md`));
+  for (const path of paths) writeFileSync(path, path);
+  let asked = 0;
+  const server = createServer((request, response) => {
+    request.resume().on("end", () => {
+      const record = { document_id: `document_${++asked}`, name: "a.md", format: "markdown", bytes: 1, characters: 1 };
+      response.writeHead(asked <= 2 ? 200 : 429);
+      response.end(
+        JSON.stringify(
+          asked <= 2
+            ? { documents: [{ ...record, report: null, created_at: "" }] }
+            : { detail: "Too many requests", error: { code: "too_many_requests" } },
+        ),
+      );
+    });
+  }).listen(0, "127.0.0.1");
+  context.after(() => server.close());
+  await once(server, "listening");
+  const address = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const [added] = await many([["document", "add", ...paths, "--json"]], {
+    PLUMBLINE_KEY: "pl_x",
+    PLUMBLINE_ADDRESS: address,
+  });
+  assert.equal(added!.code, exitCodes.failure.code);
+  const told = JSON.parse(added!.stdout) as {
+    documents: { document_id: string }[];
+    failed: { path: string; code: string }[];
+    untried: string[];
+  };
+  assert.deepEqual(
+    told.documents?.map(({ document_id }) => document_id),
+    ["document_1", "document_2"],
+  );
+  assert.deepEqual([told.failed[0]!.path, told.failed[0]!.code], [paths[2], "too_many_requests"]);
+  assert.deepEqual([told.untried, asked], [[paths[3]], 3]);
 });
 
 describe("with an appliance", () => {

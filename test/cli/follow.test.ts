@@ -8,10 +8,11 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { Failure } from "../../src/base/errors.ts";
 import { watched } from "../../src/cli/asks.ts";
 import { createClient } from "../../src/cli/client.ts";
-import { exitOf } from "../../src/cli/exit-codes.ts";
-import { followAlignment, followAutoAlign, followBenchmark } from "../../src/cli/follow.ts";
+import { exitCodes, exitOf } from "../../src/cli/exit-codes.ts";
+import { followAlignment, followAutoAlign, followBenchmark, followEvaluation } from "../../src/cli/follow.ts";
 import type { Step } from "../../src/cli/progress.ts";
 import type { RunEvent } from "../../src/contract/run-folder.ts";
+import { many } from "./many.ts";
 
 interface Heard {
   path: string;
@@ -137,6 +138,34 @@ test("work that fails is a failure with its reason, and what was stopped is no f
     followBenchmark(createClient(address, "pl_x"), "benchmark_x", recording().progress, signal),
     (error: Failure) => exitOf(error) === "stopped",
   );
+});
+
+test("an evaluation that was stopped is not failed but stopped", async (context) => {
+  const { server, address } = await serving((_, response) =>
+    response.end(json({ status: "FAILED", stopped: true, error: "The evaluation was stopped" })),
+  );
+  context.after(() => server.close());
+  const signal = new AbortController().signal;
+  await assert.rejects(
+    followEvaluation(createClient(address, "pl_x"), "evaluation_x", recording().progress, signal),
+    (error: Failure) => exitOf(error) === "stopped",
+  );
+});
+
+test("an auto-align that was stopped is told, and ends with 3", async (context) => {
+  const record = {
+    ...{ auto_align_id: "a", status: "STOPPED", phase: null, target_score: 85, dev: null, cards: [], looks: [] },
+    ...{ hours: { spent: 1, left: null }, help: [], model_id: "model_best", evaluation_id: null, error: null },
+  };
+  const { server, address } = await serving((request, response) => {
+    if (request.url!.endsWith("/events")) response.writeHead(200, { "content-type": "text/event-stream" }).end();
+    else response.end(json(record));
+  });
+  context.after(() => server.close());
+  const settings = { PLUMBLINE_KEY: "pl_x", PLUMBLINE_ADDRESS: address };
+  const [watched] = await many([["auto-align", "watch", "b", "a"]], settings);
+  assert.equal(watched!.code, exitCodes.stopped.code, watched!.stderr);
+  assert.match(watched!.stdout, /^model +model_best$/m);
 });
 
 test("Ctrl-C ends the following, says how to take it up again, and leaves no listener behind", async () => {

@@ -1,6 +1,6 @@
 // Keys are made, listed and revoked with and without a running appliance, and one data folder has one owner at a time.
 import assert from "node:assert/strict";
-import { readdirSync } from "node:fs";
+import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { exitCodes } from "../../src/cli/exit-codes.ts";
@@ -42,6 +42,23 @@ test("offline: a key is printed once, listed by its beginning only, and revoked"
   const after = await plumbline(["key", "ls", "--json"], settings);
   const revoked = (JSON.parse(after.stdout) as { keys: { id: string; revoked_at: string | null }[] }).keys;
   assert.notEqual(revoked.find((key) => key.id === made.id)?.revoked_at, null);
+});
+
+test("a key that cannot be saved is printed, and the failure is told", async (context) => {
+  const folder = temporaryFolder(context);
+  const home = join(folder, "home");
+  mkdirSync(home);
+  writeFileSync(join(home, ".config"), "");
+  const settings = { ...settingsOf(join(folder, "data")), HOME: home };
+  const { code, stdout, stderr } = await plumbline(["key", "create", "--user", "ann", "--save"], settings);
+  assert.match(stdout, /^pl_[\w-]{43}\n$/);
+  assert.equal(code, exitCodes.failure.code);
+  assert.match(stderr, /could not be saved: ENOTDIR.* Keep the key that was printed/);
+
+  const asJson = await plumbline(["key", "create", "--user", "ann", "--save", "--json"], settings);
+  assert.equal(asJson.code, exitCodes.failure.code);
+  const { key, saved } = JSON.parse(asJson.stdout) as MadeKey & { saved: string | null };
+  assert.deepEqual([key.slice(0, 3), saved], ["pl_", null]);
 });
 
 test("names cannot steer the terminal that lists them", async (context) => {

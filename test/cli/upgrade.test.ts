@@ -1,11 +1,12 @@
 // An upgrade ends with the new version and everything in place, or with the old version and everything in place.
 import assert from "node:assert/strict";
-import { existsSync, readdirSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { places } from "../../src/base/config.ts";
 import { exitCodes } from "../../src/cli/exit-codes.ts";
 import { compareVersions } from "../../src/cli/installation/program.ts";
+import { systemdService } from "../../src/cli/installation/service.ts";
 import { Installed, makeVersion } from "../helpers/installed.ts";
 import { plumbline, startServing, temporaryFolder } from "./plumbline.ts";
 
@@ -37,6 +38,26 @@ test("a version does not start when the upgrade that has started it was killed m
   const serving = await startServing({ ...settings, _PLUMBLINE_STARTED_BY: String(process.pid) });
   serving.child.kill("SIGTERM");
   await serving.child.ended;
+});
+
+test("an undo that systemd runs before it starts the service does not stop its own unit", async (context) => {
+  const folder = temporaryFolder(context);
+  const [calls, control] = [join(folder, "calls"), join(folder, "control")];
+  const script = `#!/bin/sh\necho "$1" >> '${calls}'\ntest "$1" != show || echo "ControlPID=$(cat '${control}')"\n`;
+  writeFileSync(join(folder, "systemctl"), script, { mode: 0o755 });
+  const { PATH } = process.env;
+  process.env.PATH = `${folder}:${PATH}`;
+  context.after(() => {
+    process.env.PATH = PATH;
+  });
+  const stopped = async (controlPid: number): Promise<boolean> => {
+    writeFileSync(calls, "");
+    writeFileSync(control, String(controlPid));
+    await systemdService({ data: join(folder, "data") }).stop();
+    return readFileSync(calls, "utf8").split("\n").includes("stop");
+  };
+  assert.equal(await stopped(process.pid), false);
+  assert.equal(await stopped(0), true);
 });
 
 test("an upgrade goes through, or comes back; what is no newer program is refused", async (context) => {

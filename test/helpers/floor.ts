@@ -21,11 +21,12 @@ export const testKey = "pl_test";
 export async function testFloor<Name extends string>(
   endpoints: Record<Name, Endpoint>,
   handlers: Record<Name, AnyHandler>,
-  limits: Partial<Limits["upload"]> & { bodyBytes?: number; settings?: Record<string, string> } = {},
+  limits: Partial<Limits["upload"]> &
+    Partial<Pick<Limits, "bodyBytes" | "checkDisk" | "once" | "isKnown">> & { settings?: Record<string, string> } = {},
 ): Promise<Floor> {
   const folder = await mkdtemp(join(tmpdir(), "plumbline-floor-"));
   const log: Record<string, unknown>[] = [];
-  const { bodyBytes = 1 << 20, settings = {}, ...upload } = limits;
+  const { bodyBytes = 1 << 20, settings = {}, checkDisk, once, isKnown, ...upload } = limits;
   const pace = { seconds: 60, rate: 0, windowSeconds: 15, ...limits.pace };
   const server = createServer({
     config: readConfig(settings),
@@ -42,8 +43,9 @@ export async function testFloor<Name extends string>(
       modelBytes: 1 << 20,
       pace,
       upload: { folder, fileBytes: 1 << 20, files: 3, freeDisk: 0, pace, ...upload },
-      checkDisk: async () => {},
-      once: async (_owner, _key, _request, perform) => ({ reply: await perform(() => {}) }),
+      checkDisk: checkDisk ?? (async () => {}),
+      once: once ?? (async (_owner, _key, _request, perform) => ({ reply: await perform(() => {}) })),
+      isKnown: isKnown ?? (() => false),
     }),
   });
   const { port } = await server.listen(0, "127.0.0.1");

@@ -149,6 +149,35 @@ describe("requests sent ahead", () => {
   });
 });
 
+describe("a CONNECT", () => {
+  const connectRequest = "CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n";
+
+  test("whose client resets at once ends nothing but its connection", async () => {
+    // An error that nobody listens for would end the service. Here the test runner keeps the process alive.
+    const uncaught: string[] = [];
+    const collect = ({ message }: Error): void => void uncaught.push(message);
+    process.on("uncaughtException", collect);
+    for (let round = 0; round < 20; round++) {
+      const { socket } = await open();
+      socket.write(connectRequest);
+      setImmediate(() => socket.resetAndDestroy());
+      await new Promise((resolve) => socket.once("close", resolve));
+    }
+    const answer = await raw(floor.url, `GET /api/slow HTTP/1.1\r\n${key}\r\nConnection: close\r\n\r\n`);
+    process.off("uncaughtException", collect);
+    assert.equal(answer.status, 200);
+    assert.deepEqual(uncaught, []);
+  });
+
+  test("behind a request is not told as the answer to that request", async () => {
+    const { socket, told } = await open();
+    socket.write(`GET /api/slow HTTP/1.1\r\n${key}\r\n\r\n${connectRequest}`);
+    await new Promise((resolve) => socket.once("end", resolve).once("close", resolve));
+    assert.doesNotMatch(told(), /^HTTP\/1\.1 405/);
+    socket.destroy();
+  });
+});
+
 describe("a body that trickles in", () => {
   const heads = {
     "a JSON body": `POST /api/body HTTP/1.1\r\n${key}\r\nContent-Type: application/json\r\nContent-Length: 2000\r\n\r\n{"a":"`,

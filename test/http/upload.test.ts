@@ -3,8 +3,10 @@ import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import { createConnection } from "node:net";
 import { after, before, describe, test } from "node:test";
+import { Failure } from "../../src/base/errors.ts";
 import { sha256 } from "../../src/base/files.ts";
 import { sleep } from "../../src/base/time.ts";
+import { idempotencyHeaders } from "../../src/contract/common.ts";
 import { endpoint, type UploadedFile } from "../../src/contract/endpoint.ts";
 import { type Floor, testFloor, testKey } from "../helpers/floor.ts";
 import { eventually } from "../helpers/house.ts";
@@ -152,6 +154,44 @@ test("a disk below its mark is 507 before anything is read", async () => {
   });
   assert.equal(response.status, 507);
   assert.ok(response.headers.get("retry-after"));
+  await full.close();
+});
+
+test("on a full disk a request that was performed before is answered again, and a new one is 507", async () => {
+  const post = {
+    method: "POST",
+    tag: "t",
+    summary: "",
+    headers: idempotencyHeaders,
+    reply: { type: "object" },
+  } as const;
+  const upload = endpoint({ ...post, path: "/api/upload", upload: { many: false }, errors: [] });
+  const plain = endpoint({ ...post, path: "/api/plain", body: { type: "object" }, errors: ["disk_full"] });
+  const never = async (): Promise<never> => assert.fail("it is performed again");
+  const full = await testFloor(
+    { upload, plain },
+    { upload: never, plain: never },
+    {
+      freeDisk: Number.MAX_SAFE_INTEGER,
+      checkDisk: async () => {
+        throw new Failure("disk_full");
+      },
+      isKnown: (_owner, key) => key === '"first"',
+      once: async () => ({ again: '{"id":1}' }),
+    },
+  );
+  const ask = async (path: string, key: string, body: FormData | string, more: Record<string, string> = {}) => {
+    const headers = { authorization, "idempotency-key": key, ...more };
+    const response = await fetch(full.url + path, { method: "POST", body, headers });
+    return [response.status, response.headers.get("idempotent-replayed"), await response.json()];
+  };
+  const asJson = { "content-type": "application/json" };
+  const again = [200, "true", { id: 1 }];
+  assert.deepEqual(await ask("/api/plain", '"first"', "{}", asJson), again);
+  assert.deepEqual(await ask("/api/upload", '"first"', form(["file", "a", "a"])), again);
+  assert.equal((await ask("/api/plain", '"other"', "{}", asJson))[0], 507);
+  assert.equal((await ask("/api/upload", '"other"', form(["file", "a", "a"])))[0], 507);
+  assert.deepEqual(readdirSync(full.folder), []);
   await full.close();
 });
 

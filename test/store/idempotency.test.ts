@@ -12,9 +12,10 @@ import { openStore, type Store } from "../../src/store/open.ts";
 let folder: string;
 let store: Store;
 let once: Idempotency["once"];
+let isKnown: Idempotency["isKnown"];
 const open = (): void => {
   store = openStore(join(folder, "plumbline.db"));
-  once = createIdempotency({ store, clock: systemClock }).once;
+  ({ once, isKnown } = createIdempotency({ store, clock: systemClock }));
 };
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), "plumbline-once-"));
@@ -36,6 +37,7 @@ test("under way: the same request is told to wait, another is refused, another k
     return { id: 1 };
   });
   await assert.rejects(once("u", "k", "a", never), fails("request_in_progress"));
+  assert.deepEqual([isKnown("u", "k"), isKnown("u", "l"), isKnown("v", "k")], [true, false, false]);
   await assert.rejects(once("u", "k", "b", never), fails("idempotency_key_reused"));
   const at = async (id: number): Promise<{ id: number }> => ({ id });
   assert.deepEqual(await once("u", "l", "a", () => at(2)), { reply: { id: 2 } });
@@ -43,6 +45,7 @@ test("under way: the same request is told to wait, another is refused, another k
   gate.resolve();
   assert.deepEqual(await first, { reply: { id: 1 } });
   assert.deepEqual(await once("u", "k", "a", never), { again: '{"id":1}' });
+  assert.deepEqual([isKnown("u", "k"), isKnown("v", "l")], [true, false]);
   await assert.rejects(once("u", "k", "b", never), fails("idempotency_key_reused"));
 });
 

@@ -123,7 +123,10 @@ describe("migrations", () => {
     before.nextSeq();
     before.close();
     const version = readMigrations().length + 1;
+    const mask = process.umask(0o022);
     openStore(path, { migrations: more("CREATE TABLE fruit(id TEXT) STRICT;") }).close();
+    process.umask(mask);
+    assert.equal(statSync(`${path}.before-${version}`).mode & 0o077, 0);
     copyFileSync(`${path}.before-${version}`, join(folder, "old.db"));
     const old = openStore(join(folder, "old.db"));
     assert.equal(old.nextSeq(), 2);

@@ -39,11 +39,12 @@ export async function serviceOf(installed: Installation, at: Layout): Promise<Se
 export const isSystemdRunning = async (): Promise<boolean> =>
   (await stat("/run/systemd/system").catch(() => null)) !== null;
 
-function systemdService({ data }: Installation): Service {
+export function systemdService({ data }: Pick<Installation, "data">): Service {
   return {
     isRunning: () => succeeds("systemctl", "is-active", "--quiet", unitName),
     async stop() {
-      await command("systemctl", "stop", unitName);
+      // If the unit runs this process before it starts the service, nothing serves yet, and the stop would end this process too.
+      if (!(await isControlProcess())) await command("systemctl", "stop", unitName);
       await lockFree(data, stopMs);
     },
     async start() {
@@ -58,6 +59,12 @@ function systemdService({ data }: Installation): Service {
       };
     },
   };
+}
+
+/** Whether systemd runs this process for the unit, as its ExecStartPre. */
+async function isControlProcess(): Promise<boolean> {
+  const line = await command("systemctl", "show", "--property=ControlPID", unitName);
+  return line.trim() === `ControlPID=${process.pid}`;
 }
 
 function processService(installed: Installation, at: Layout): Service {

@@ -5,8 +5,8 @@
 //   3. the run folders, file by file. A run can resume from such a copy, because stages verify themselves and events are only appended
 //   4. the manifest
 //
-// A file can be deleted, with its row, between 1 and 2. Then all of it is repeated from 1, and files already copied are kept, so each
-// round has less to do. A file that is missing twice in a row is still named by a row, so the data is damaged.
+// A file or a run can be deleted, with its row, after 1. Then all of it is repeated from 1, and files already copied are kept, so each
+// round has less to do. What is missing twice in a row is still named by a row, so the data is damaged.
 import { mkdtemp, open, rm, stat } from "node:fs/promises";
 import { join, resolve, sep } from "node:path";
 import { places } from "../../base/config.ts";
@@ -16,7 +16,7 @@ import { isErrno } from "../../base/files.ts";
 import { copyDatabase, problemsOf, schemaVersion } from "../../store/snapshot.ts";
 import type { Manifest, ManifestFile } from "./manifest.ts";
 import { type Named, readNamed } from "./named.ts";
-import { listRun } from "./runs.ts";
+import { isThere, listRun } from "./runs.ts";
 
 /** Where a backup goes: a folder or an archive. */
 export interface Target {
@@ -65,7 +65,7 @@ export async function makeBackup(target: Target, parts: BackupParts): Promise<Ba
   throw new Failure("backup_incomplete", `Files were deleted during ${mostAttempts} attempts to copy them`);
 }
 
-/** Problems of named files that could not be copied, by path within the data folder. */
+/** Problems of files that could not be copied, by path. */
 type Missing = Map<string, string>;
 
 async function attemptBackup(
@@ -156,6 +156,11 @@ async function addFiles(
     // If a file is missing, its run has replaced or removed it and no longer needs it.
     if (content !== null) files.push({ path, ...content });
     done += sizes.get(source)!;
+  }
+  // A live run keeps its order to its end, so if the order is gone, the run was deleted after the snapshot.
+  for (const { id, live } of named.runs) {
+    const order = join(places(data).runs, id, "order.json");
+    if (live && !(await isThere(order))) missing.set(order, `alignment ${id}: ${order} does not exist`);
   }
   tell(0);
   return { files, missing };

@@ -26,7 +26,7 @@ export async function listRun(data: string, id: string): Promise<string[]> {
     }
 }
 
-const isThere = (path: string): Promise<boolean> =>
+export const isThere = (path: string): Promise<boolean> =>
   stat(path).then(
     () => true,
     () => false,

@@ -280,6 +280,7 @@ function recordOf(row: EvaluationRow, answered: number): EvaluationRecord {
           seconds_left: perItem === null ? null : perItem * left,
         },
     error: row.state === "stopped" ? "The evaluation was stopped" : row.error_text,
+    stopped: row.state === "stopped",
     created_at: row.created_at,
     completed_at: row.finished_at,
     updated_at: row.finished_at ?? row.updated_at,
