@@ -474,7 +474,7 @@ describe("PDF", () => {
     const folder = mkdtempSync(join(tmpdir(), "plumbline-tesseract-"));
     writeFileSync(
       join(folder, "tesseract"),
-      `#!/bin/sh\n[ "$1" = --list-langs ] && { echo deu; echo eng; echo osd; exit; }\necho "languages $4 pic-"\nhead -c 11 | tr '\\n' ' ' | sed 's/^/ture /'\n`,
+      `#!/bin/sh\n[ "$1" = --list-langs ] && { echo deu; echo eng; echo osd; exit; }\necho "Haupt-"; echo "und languages $4 pic-"\nhead -c 11 | tr '\\n' ' ' | sed 's/^/ture /'\n`,
       { mode: 0o755 },
     );
     const path = process.env.PATH;
@@ -482,7 +482,7 @@ describe("PDF", () => {
     try {
       const grey = new Uint8Array(300 * 200).fill(0x41);
       const read = await it.read("a.pdf", scan(300, 200, grey));
-      assert.equal(read.text.trim(), "languages deu+eng picture P5 300 200");
+      assert.equal(read.text.trim(), "Haupt- und languages deu+eng picture P5 300 200");
       assert.deepEqual(
         read.report.warnings.map(({ code }) => code),
         ["pages_recognised", "little_text"],
@@ -564,6 +564,67 @@ describe("the layout of PDF pages", () => {
       words(elements).map((text) => text.replace(/\s+/g, " ").trim()),
       ["1 About 3", "1.1 Scope 3", "1.2 Terms 4", "1.3 Fees 5", "2 Ships 9"],
     );
+  });
+
+  const laidOut = (...texts: string[]) =>
+    layOut([page(...texts.map((text, i) => item(text, 100 + i * 12)))], null).elements.map((element) =>
+      "pieces" in element ? `${element.type}: ${wordsOf(element.pieces)}` : "table",
+    );
+
+  test("a number, a letter or a dash that was wrapped to the start of a line begins no item", () => {
+    const first = "This line is as long as a line of the page can be, and then ends";
+    const wrapped = [
+      ["Die Ausgabe ist an jedem zweiten Tag der Woche,", "z. B. am Montag, bis zu drei Stunden offen."],
+      ["The order of the lamps is told by the maker in", "p. 12 of the book that lies beside the lamp."],
+      ["Der Vertrag beginnt mit der Unterschrift beider Seiten am", "3. Mai 2024 und endet nach einem Jahr."],
+      ["released under this License and any conditions added under section", "7. This requirement modifies it."],
+      ["The lamp that the keeper lit at the end of the day", "– it was red – could be seen from afar."],
+    ];
+    for (const lines of wrapped) assert.deepEqual(laidOut(first, ...lines), [`paragraph: ${first} ${lines.join(" ")}`]);
+    assert.deepEqual(laidOut("z. B. am Montag"), ["paragraph: z. B. am Montag"]);
+  });
+
+  test("an item begins within a paragraph where a sentence ends, and where a list goes on", () => {
+    assert.deepEqual(
+      laidOut(
+        "Whoever enters by the northern door after dark has to bring:",
+        "1. a lamp whose glass is whole and which burns until the morning of",
+        "3. May or longer",
+        "2. a coat, of which the keeper has two: one of wool as well as these",
+        "a) one of linen which is long enough to reach below the knee",
+        "b) one of leather",
+        "3. a key. Or,",
+        "• a bell",
+        "Without them",
+        "- he waits, or",
+        "- he leaves",
+      ),
+      [
+        "paragraph: Whoever enters by the northern door after dark has to bring:",
+        "item: a lamp whose glass is whole and which burns until the morning of 3. May or longer",
+        "item: a coat, of which the keeper has two: one of wool as well as these",
+        "item: one of linen which is long enough to reach below the knee",
+        "item: one of leather",
+        "item: a key. Or,",
+        "item: a bell Without them",
+        "item: he waits, or",
+        "item: he leaves",
+      ],
+    );
+  });
+
+  test("a hyphen before a conjunction stands for the rest of a word", () => {
+    const first = "Die Ordnung gilt im ganzen Haus und in allen Anlagen, auch den";
+    assert.deepEqual(laidOut(first, "offenen, sowie an den Haupt-", "und Nebenanlagen und im Hof."), [
+      `paragraph: ${first} offenen, sowie an den Haupt- und Nebenanlagen und im Hof.`,
+    ]);
+    assert.deepEqual(
+      laidOut("The keeper has a plan for the short-", "and long-term, which he has writ-", "ten down."),
+      ["paragraph: The keeper has a plan for the short- and long-term, which he has written down."],
+    );
+    assert.deepEqual(laidOut("Der Ausweis gilt für alle Famili-", "en im Ort und ihre Gäste."), [
+      "paragraph: Der Ausweis gilt für alle Familien im Ort und ihre Gäste.",
+    ]);
   });
 
   test("letters of scripts without spaces are joined without one, lines that run from right to left are read so", () => {
