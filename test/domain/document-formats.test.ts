@@ -4,7 +4,8 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
-import { type Element, wordsOf } from "../../src/domain/documents/elements.ts";
+import { type Element, type Piece, wordsOf } from "../../src/domain/documents/elements.ts";
+import { readHtml } from "../../src/domain/documents/read/html.ts";
 import { layOut, type TextItem } from "../../src/domain/documents/read/pdf-layout.ts";
 import { docx, epub, lines, type PdfText, pdf, pptx, scan, xlsx } from "../helpers/document-files.ts";
 import { type DocumentReader, documentReader, type Read } from "../helpers/read-document.ts";
@@ -20,6 +21,13 @@ const blocksOf = (read: Read): [string, string][] =>
     level > 0 ? `${type} ${level}` : type,
     read.text.slice(start, end),
   ]);
+
+const textsOf = (elements: readonly Element[]): string[] =>
+  elements.map((element) =>
+    element.type === "row"
+      ? `row: ${element.cells.map(wordsOf).join(" | ")}`
+      : `${element.type}: ${wordsOf(element.pieces)}`,
+  );
 
 describe("HTML", () => {
   const page = `<!doctype html><html><head><title>Harbour</title><style>p{}</style></head><body>
@@ -120,6 +128,30 @@ describe("HTML", () => {
       ["Lamp 11.", more, "Red lamps"].every((kept) => read.text.includes(kept)),
       read.text,
     );
+  });
+
+  test("a tag of XHTML ends at its slash, and what follows keeps its place", () => {
+    const said = "<h1>One<a id='p1'/></h1><p>The <i/>first.<br/>It is &lt; two.</p>";
+    for (const head of ["<title/>", '<title>T</title><script src="a.js"/><style/>']) {
+      const page = `<?xml version="1.0"?><html><head>${head}</head><body>${said}</body></html>`;
+      const { elements } = readHtml(page, 0, "x", false);
+      assert.deepEqual(textsOf(elements), ["heading: One", "paragraph: The first.\nIt is < two."]);
+      const [first] = (elements[1] as { pieces: Piece[] }).pieces;
+      assert.equal(page.slice(first!.start, first!.start + 4), "The ");
+    }
+    const named = '<html xmlns="http://www.w3.org/1999/xhtml"><head><title/></head><body><h1>One</h1></body></html>';
+    assert.deepEqual(textsOf(readHtml(named, 0, "x").elements), ["heading: One"]);
+  });
+
+  test("a header and an aside of a chapter are read, those of a page are not", () => {
+    const chapter =
+      "<html><body><header><h1>One</h1></header><p>The first.</p><aside><p>1 A note.</p></aside></body></html>";
+    assert.deepEqual(textsOf(readHtml(chapter, 0, "x", false).elements), [
+      "heading: One",
+      "paragraph: The first.",
+      "paragraph: 1 A note.",
+    ]);
+    assert.deepEqual(textsOf(readHtml(chapter, 0, "x").elements), ["paragraph: The first."]);
   });
 
   test("an article keeps the heading that says what it is about", async () => {
@@ -567,9 +599,7 @@ describe("the layout of PDF pages", () => {
   });
 
   const laidOut = (...texts: string[]) =>
-    layOut([page(...texts.map((text, i) => item(text, 100 + i * 12)))], null).elements.map((element) =>
-      "pieces" in element ? `${element.type}: ${wordsOf(element.pieces)}` : "table",
-    );
+    textsOf(layOut([page(...texts.map((text, i) => item(text, 100 + i * 12)))], null).elements);
 
   test("a number, a letter or a dash that was wrapped to the start of a line begins no item", () => {
     const first = "This line is as long as a line of the page can be, and then ends";

@@ -3,7 +3,9 @@ import {
   type DefaultTreeAdapterMap,
   type DefaultTreeAdapterTypes,
   defaultTreeAdapter,
-  parse,
+  Parser,
+  Token,
+  TokenizerMode,
   type TreeAdapter,
 } from "parse5";
 import { Failure } from "../../../base/errors.ts";
@@ -24,7 +26,8 @@ export function readHtml(
   name: string,
   isPage = true,
 ): { title: string | null; elements: Element[] } {
-  const document = parse(source, { sourceCodeLocationInfo: true, treeAdapter: shallowTree(name) });
+  const parser = isXhtml.test(source) ? XhtmlParser : Parser;
+  const document = parser.parse(source, { sourceCodeLocationInfo: true, treeAdapter: shallowTree(name) });
   const root = document.childNodes.find(isTag);
   const body = root?.childNodes.filter(isTag).find((tag) => tag.tagName === "body");
   const head = root?.childNodes.filter(isTag).find((tag) => tag.tagName === "head");
@@ -36,10 +39,22 @@ export function readHtml(
   const article = isPage && main === body ? articleOf(document, body, readableText(body)) : null;
   const titleTag = head?.childNodes.filter(isTag).find((tag) => tag.tagName === "title");
   const title = titleTag ? textOf(titleTag).replace(/\s+/g, " ").trim() || null : null;
-  const reader = new Reader(source, page, article, title);
+  const reader = new Reader(source, page, article, title, isPage);
   reader.block(main);
   reader.close();
   return { title, elements: reader.elements };
+}
+
+const isXhtml = /^\s*<\?xml\s|<html(?=\s)[^<>]*\sxmlns\s*=\s*["']http:\/\/www\.w3\.org\/1999\/xhtml["']/i;
+
+/** Ends a tag at its slash, as XML does. In HTML, `<title/>` goes on to the end of the file. */
+class XhtmlParser extends Parser<DefaultTreeAdapterMap> {
+  override onStartTag(token: Token.TagToken): void {
+    super.onStartTag(token);
+    if (!token.selfClosing || token.ackSelfClosing) return;
+    this.tokenizer.state = TokenizerMode.DATA;
+    this.onEndTag({ ...token, type: Token.TokenType.END_TAG, attrs: [] });
+  }
 }
 
 /** Maximum nesting depth, because the time for a page is quadratic in its depth. Browsers stop nesting at 512. */
@@ -61,7 +76,7 @@ function shallowTree(name: string): TreeAdapter<DefaultTreeAdapterMap> {
 
 const aside = new Set(["navigation", "banner", "contentinfo", "search", "complementary", "dialog", "alert"]);
 
-function isUnread(tag: Tag, within: Tag | null): boolean {
+function isUnread(tag: Tag, within: Tag | null, isPage: boolean): boolean {
   if (unread.has(tag.tagName)) return true;
   if (aside.has(attribute(tag, "role") ?? "")) return true;
   if (attribute(tag, "hidden") !== null || attribute(tag, "aria-hidden") === "true") return true;
@@ -70,8 +85,8 @@ function isUnread(tag: Tag, within: Tag | null): boolean {
   if (tag.tagName === "a" && /(^|\s)(headerlink|anchor|heading-anchor)(\s|$)/.test(attribute(tag, "class") ?? ""))
     return true;
   if (isNavigation(tag)) return true;
-  // A header, footer or aside of the whole page is not read. Those inside an article or a section are read.
-  return /^(header|footer|aside)$/.test(tag.tagName) && (within === null || within.tagName === "body");
+  // A header, footer or aside of a whole page is not read. Those inside an article or a section, or of a book's chapter, are read.
+  return isPage && /^(header|footer|aside)$/.test(tag.tagName) && (within === null || within.tagName === "body");
 }
 
 /** The part that the page marks as main, if there is exactly one and it has text. Otherwise the whole body. */
@@ -84,7 +99,7 @@ function mainPart(body: Tag): Tag {
 }
 
 function readableText(body: Tag): string {
-  const reader = new Reader("", 0, null, null);
+  const reader = new Reader("", 0, null, null, true);
   reader.block(body);
   reader.close();
   return reader.elements
@@ -112,17 +127,19 @@ class Reader {
   #article: Set<Tag> | null;
   /** The normalised words of the page's title. */
   #title: string;
+  #isPage: boolean;
   #pieces: Piece[] = [];
   #lists: { counts: number | null }[] = [];
   /** What the next text becomes: a list item, or a heading of this level. A paragraph if both are null. */
   #item: Item | null = null;
   #heading: number | null = null;
 
-  constructor(source: string, page: number, article: Set<Tag> | null, title: string | null) {
+  constructor(source: string, page: number, article: Set<Tag> | null, title: string | null, isPage: boolean) {
     this.#source = source;
     this.#page = page;
     this.#article = article;
     this.#title = normalised(title ?? "");
+    this.#isPage = isPage;
   }
 
   close(): void {
@@ -141,7 +158,7 @@ class Reader {
     for (const child of tag.childNodes) {
       if ("value" in child) {
         if (wanted) this.#take(child);
-      } else if (isTag(child) && !isUnread(child, inner)) {
+      } else if (isTag(child) && !isUnread(child, inner, this.#isPage)) {
         const isBlock = blockTags.has(child.tagName);
         // Readability merges a block into its only child, which then carries the block's number. It also drops the
         // page's main heading, which it takes for the title.
@@ -246,7 +263,7 @@ class Reader {
         if ("value" in child) pieces.push(...this.#piecesOf(child));
         else if (isTag(child) && child.tagName === "br")
           pieces.push({ text: "\n", page: this.#page, start: child.sourceCodeLocation?.startOffset ?? 0 });
-        else if (isTag(child) && !isUnread(child, node)) {
+        else if (isTag(child) && !isUnread(child, node, this.#isPage)) {
           walk(child);
           // Blocks in a cell separate words as line ends do.
           const end = child.sourceCodeLocation?.endOffset;
