@@ -8,6 +8,7 @@ import { cleanOriginal, normalise } from "../../src/domain/documents/normalise.t
 import { placeOf } from "../../src/domain/documents/source-map.ts";
 import { readStructure, structureOf } from "../../src/domain/documents/structure.ts";
 import { blocksOfText } from "../../src/domain/documents/text-blocks.ts";
+import { cellsOf } from "../../src/study/inline.ts";
 
 const partsOf = (original: string, mediaType: Parameters<typeof blocksOfText>[1]) => {
   const { text, map } = cleanOriginal(original);
@@ -133,6 +134,20 @@ describe("blocks and chunks", () => {
         [2, "3;4"],
       ],
     );
+  });
+
+  test("an empty first or last cell of a row stays, so that the others keep their columns", () => {
+    const { text, blocks } = partsOf(
+      "Region\tCity\tSales\nNorth\tKiel\tfive\r\n\n\tBremen\tseven\nSouth\tUlm\t\n",
+      "text/csv",
+    );
+    const cells = blocks.map(({ start, end }) => cellsOf(text.slice(start, end), true, "\t"));
+    assert.deepEqual(cells, [
+      ["Region", "City", "Sales"],
+      ["North", "Kiel", "five"],
+      ["", "Bremen", "seven"],
+      ["South", "Ulm", ""],
+    ]);
   });
 
   test("a number that was wrapped to the start of a line begins no item", () => {
