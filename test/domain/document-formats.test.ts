@@ -285,6 +285,31 @@ test("Excel: sheets are pages; dates, percentages and sums as people see them; h
   );
 });
 
+test("Excel: numbers are shown as their formats tell, whatever the formats say beside it", async () => {
+  const shown: [number, string, string][] = [
+    [1.5, "[h]:mm", "36:00"],
+    [1.5, "[hh]:mm:ss", "36:00"],
+    [0.0625, "[mm]:ss", "90:00"],
+    [45_352, "mmm", "March"],
+    [45_352, "mmmm", "March"],
+    [1067, "00000", "01067"],
+    [1234.5, "#,##0.00 _D_i_n_.", "1234.5"],
+    [3.25, "[Magenta]0.00", "3.25"],
+    [3.25, '[>100]"days; "0* ;0.00', "3.25"],
+    [45_292, '[$-407]d. mmmm yyyy" (day)"', "2024-01-01"],
+    [0.5, "h:mm AM/PM", "12:00"],
+  ];
+  const formats = shown.map(([, format]) => format);
+  const rows = shown.map(([value], i) => `<row r="${i + 1}"><c s="${i + 4}"><v>${value}</v></c><c><v>1</v></c></row>`);
+  const read = await it.read("a.xlsx", xlsx([{ name: "Fees", rows: rows.join("") }], [], formats));
+  assert.deepEqual(
+    blocksOf(read)
+      .slice(1)
+      .map(([, text]) => text),
+    shown.map(([, , text]) => `| ${text} | 1 |`),
+  );
+});
+
 test("EPUB: chapters are pages, with places in their files; the contents page is left out", async () => {
   const chapters = ["<h1>One</h1><p>The first &eacute;lan.</p>", "<h1>Two</h1><p>The second.</p>"];
   const read = await it.read("a.epub", epub(chapters));
