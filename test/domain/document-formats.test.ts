@@ -154,6 +154,15 @@ describe("HTML", () => {
     assert.deepEqual(textsOf(readHtml(chapter, 0, "x").elements), ["paragraph: The first."]);
   });
 
+  test("the reading of a word of Japanese is not read with the word", () => {
+    const said = "<p><ruby>漢字<rp>(</rp><rt>かんじ</rt><rp>)</rp></ruby>を読む。</p>";
+    const title = "<h1><ruby>港<rt>みなと</rt></ruby></h1>";
+    assert.deepEqual(textsOf(readHtml(`<body>${title}${said}</body>`, 0, "x").elements), [
+      "heading: 港",
+      "paragraph: 漢字を読む。",
+    ]);
+  });
+
   test("an article keeps the heading that says what it is about", async () => {
     const table =
       "<table><tr><th>Lead</th><td>Ada Lund</td></tr><tr><th>Budget</th><td>206,000 euros</td></tr></table>";
@@ -203,6 +212,13 @@ describe("Word", () => {
       blocksOf(read).map(([, text]) => text),
       ["| Ship |", "| Ada from Lund |", "Since May."],
     );
+  });
+
+  test("the reading of a word of Japanese is not read with the word", async () => {
+    const run = (text: string) => `<w:r><w:t>${text}</w:t></w:r>`;
+    const ruby = `<w:r><w:ruby><w:rubyPr/><w:rt>${run("かんじ")}</w:rt><w:rubyBase>${run("漢字")}</w:rubyBase></w:ruby></w:r>`;
+    const read = await it.read("a.docx", docx(`<w:p>${ruby}${run("を読む。")}</w:p>`));
+    assert.deepEqual(blocksOf(read)[0], ["paragraph", "漢字を読む。"]);
   });
 
   test("pages are those that Word marked", async () => {

@@ -183,7 +183,9 @@ class Body {
   }
 }
 
-const skipped = new Set("pPr rPr del moveFrom Fallback instrText delText delInstrText fldData footnoteRef".split(" "));
+const skipped = new Set(
+  "pPr rPr del moveFrom Fallback instrText delText delInstrText fldData footnoteRef rt".split(" "),
+);
 
 /** The rows of a table or the cells of a row. A content control (sdt) can enclose some of them. */
 const partsOf = (parent: XmlNode | undefined, tag: "tr" | "tc"): XmlNode[] =>
