@@ -163,6 +163,23 @@ describe("HTML", () => {
     ]);
   });
 
+  test("a form is read without its controls and what names them", () => {
+    const fields = `<input type="hidden" value="x"><label for="q">Search for</label><input id="q"><select><option>All</option></select><textarea>Say</textarea><button>Send</button>`;
+    const prose = (n: number) =>
+      `<p>${`The pilot boards ships, sentence ${n}, at the outer buoy. `.repeat(8).trim()}</p>`;
+    for (const text of ["<p>They rise in May.</p>", [1, 2, 3].map(prose).join("")]) {
+      const page = `<body><form action="a.aspx">${fields}<div><h1>Fees</h1>${text}</div></form></body>`;
+      const { elements } = readHtml(page, 0, "x");
+      const said = text.slice(3, -4).split("</p><p>");
+      assert.deepEqual(textsOf(elements), ["heading: Fees", ...said.map((one) => `paragraph: ${one}`)]);
+    }
+    const beside = readHtml("<body><p>Before.</p>Open<form>Within.</form>After.</body>", 0, "x").elements;
+    assert.deepEqual(
+      textsOf(beside),
+      ["Before.", "Open", "Within.", "After."].map((one) => `paragraph: ${one}`),
+    );
+  });
+
   test("an article keeps the heading that says what it is about", async () => {
     const table =
       "<table><tr><th>Lead</th><td>Ada Lund</td></tr><tr><th>Budget</th><td>206,000 euros</td></tr></table>";

@@ -84,9 +84,16 @@ function isUnread(tag: Tag, within: Tag | null, isPage: boolean): boolean {
   // Link symbols that documentation generators put beside headings.
   if (tag.tagName === "a" && /(^|\s)(headerlink|anchor|heading-anchor)(\s|$)/.test(attribute(tag, "class") ?? ""))
     return true;
-  if (isNavigation(tag)) return true;
+  if (isNavigation(tag) || (tag.tagName === "label" && isInForm(tag))) return true;
   // A header, footer or aside of a whole page is not read. Those inside an article or a section, or of a book's chapter, are read.
   return isPage && /^(header|footer|aside)$/.test(tag.tagName) && (within === null || within.tagName === "body");
+}
+
+/** Whether a tag is in a form, where a label names a control. */
+function isInForm({ parentNode }: Tag): boolean {
+  for (let above = parentNode; above !== null && isTag(above); above = above.parentNode)
+    if (above.tagName === "form") return true;
+  return false;
 }
 
 /** The part that the page marks as main, if there is exactly one and it has text. Otherwise the whole body. */
@@ -109,7 +116,7 @@ function readableText(body: Tag): string {
 }
 
 const blockTags = new Set(
-  "address article aside blockquote body center dd details div dl dt fieldset figcaption figure footer h1 h2 h3 h4 h5 h6 header hgroup hr legend li main ol p pre section summary table tbody td tfoot th thead tr ul caption".split(
+  "address article aside blockquote body center dd details div dl dt fieldset figcaption figure footer form h1 h2 h3 h4 h5 h6 header hgroup hr legend li main ol p pre section summary table tbody td tfoot th thead tr ul caption".split(
     " ",
   ),
 );
