@@ -180,6 +180,22 @@ describe("HTML", () => {
     );
   });
 
+  test("raised figures are told from those before them, and marks of notes are left out", () => {
+    const cases: [string, string][] = [
+      ["10<sup>6</sup> lamps and 10<sup>-3</sup> bells", "10^6 lamps and 10^-3 bells"],
+      ["since 2019<sup>1</sup> on 5 m<sup>2</sup>", "since 2019^1 on 5 m²"],
+      ["the 1<sup>st</sup> of 2 CO<sub>2</sub>", "the 1st of 2 CO2"],
+      ['since 2019<sup><a href="#fn1">[1]</a></sup>, red', "since 2019, red"],
+      ['since 2019<a epub:type="noteref" href="notes.xhtml#n1"><sup>1</sup></a>, red', "since 2019, red"],
+      ['as <a href="#two">part <sup>2</sup></a> tells', "as part ² tells"],
+    ];
+    for (const [written, said] of cases)
+      assert.deepEqual(textsOf(readHtml(`<body><p>${written}</p></body>`, 0, "x").elements), [`paragraph: ${said}`]);
+    const table =
+      "<table><tr><td>Sum</td><td>10<sup>6</sup></td></tr><tr><td>Area</td><td>m<sup>2</sup></td></tr></table>";
+    assert.deepEqual(textsOf(readHtml(table, 0, "x").elements), ["row: Sum | 10^6", "row: Area | m²"]);
+  });
+
   test("an article keeps the heading that says what it is about", async () => {
     const table =
       "<table><tr><th>Lead</th><td>Ada Lund</td></tr><tr><th>Budget</th><td>206,000 euros</td></tr></table>";
@@ -236,6 +252,21 @@ describe("Word", () => {
     const ruby = `<w:r><w:ruby><w:rubyPr/><w:rt>${run("かんじ")}</w:rt><w:rubyBase>${run("漢字")}</w:rubyBase></w:ruby></w:r>`;
     const read = await it.read("a.docx", docx(`<w:p>${ruby}${run("を読む。")}</w:p>`));
     assert.deepEqual(blocksOf(read)[0], ["paragraph", "漢字を読む。"]);
+  });
+
+  test("raised figures and fractions are told from the figures before them", async () => {
+    const run = (text: string, raised = false) =>
+      `<w:r>${raised ? '<w:rPr><w:vertAlign w:val="superscript"/></w:rPr>' : ""}<w:t xml:space="preserve">${text}</w:t></w:r>`;
+    const math = (text: string) => `<m:r><m:t>${text}</m:t></m:r>`;
+    const half = `<m:oMath><m:f><m:num>${math("1")}</m:num><m:den>${math("2")}</m:den></m:f></m:oMath>`;
+    const power = `<m:oMath><m:sSup><m:e>${math("10")}</m:e><m:sup>${math("6")}</m:sup></m:sSup></m:oMath>`;
+    const read = await it.read(
+      "a.docx",
+      docx(
+        `<w:p>${run("The 1")}${run("st", true)}${run(" has 10")}${run("3", true)}${run(" m")}${run("2", true)}${run(", ")}${half}${run(" of ")}${power}</w:p>`,
+      ),
+    );
+    assert.deepEqual(blocksOf(read)[0], ["paragraph", "The 1st has 10^3 m², 1/2 of 10^6"]);
   });
 
   test("pages are those that Word marked", async () => {

@@ -60,7 +60,7 @@ const relations = (part: string, list: [string, string, string][]): ZipPart => (
 });
 
 const word =
-  'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main" xmlns:mc="http://schemas.openxmlformats.org/markup-compatibility/2006"';
+  'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main" xmlns:mc="http://schemas.openxmlformats.org/markup-compatibility/2006" xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math"';
 
 /** `body`: the content of w:body. */
 export function docx(body: string, more: ZipPart[] = []): Buffer {

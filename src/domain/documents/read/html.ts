@@ -14,7 +14,8 @@ import { type Element, isBlank, type Piece, wordsOf } from "../elements.ts";
 import { mostColumns } from "../limits.ts";
 import { tooWide } from "../refusal.ts";
 import { articleOf, isNavigation, isProse } from "./html-article.ts";
-import { attribute, isTag, type Tag, textOf, unread, visit } from "./html-tree.ts";
+import { attribute, isTag, isText, type Tag, textOf, unread, visit } from "./html-tree.ts";
+import { asRaised } from "./raised.ts";
 
 /**
  * Reads one HTML page. Offsets count in `source`, the decoded text. `page` is the page's index in the document. `isPage` tells
@@ -84,9 +85,18 @@ function isUnread(tag: Tag, within: Tag | null, isPage: boolean): boolean {
   // Link symbols that documentation generators put beside headings.
   if (tag.tagName === "a" && /(^|\s)(headerlink|anchor|heading-anchor)(\s|$)/.test(attribute(tag, "class") ?? ""))
     return true;
-  if (isNavigation(tag) || (tag.tagName === "label" && isInForm(tag))) return true;
+  if (isNoteMark(tag) || isNavigation(tag) || (tag.tagName === "label" && isInForm(tag))) return true;
   // A header, footer or aside of a whole page is not read. Those inside an article or a section, or of a book's chapter, are read.
   return isPage && /^(header|footer|aside)$/.test(tag.tagName) && (within === null || within.tagName === "body");
+}
+
+/** Whether a tag is the mark of a footnote: raised, and a link to a place. */
+function isNoteMark(tag: Tag): boolean {
+  const isLink = ({ tagName, attrs }: Tag): boolean =>
+    tagName === "a" && attrs.some(({ name, value }) => name === "href" && value.includes("#"));
+  const [only, ...others] = tag.childNodes.filter((node) => isTag(node) || isText(node));
+  if (only === undefined || !isTag(only) || others.length > 0) return false;
+  return (tag.tagName === "sup" && isLink(only)) || (isLink(tag) && only.tagName === "sup");
 }
 
 /** Whether a tag is in a form, where a label names a control. */
@@ -192,7 +202,9 @@ class Reader {
     const name = tag.tagName;
     if (!isBlock) {
       if (name === "br" && wanted) this.#space(tag);
+      const from = this.#pieces.length;
       this.block(tag, within, wanted);
+      if (name === "sup") raise(this.#pieces, from);
       return;
     }
     this.close();
@@ -271,7 +283,9 @@ class Reader {
         else if (isTag(child) && child.tagName === "br")
           pieces.push({ text: "\n", page: this.#page, start: child.sourceCodeLocation?.startOffset ?? 0 });
         else if (isTag(child) && !isUnread(child, node, this.#isPage)) {
+          const from = pieces.length;
           walk(child);
+          if (child.tagName === "sup") raise(pieces, from);
           // Blocks in a cell separate words as line ends do.
           const end = child.sourceCodeLocation?.endOffset;
           if (blockTags.has(child.tagName) && end !== undefined)
@@ -311,6 +325,11 @@ class Reader {
       first = false;
     }
   }
+}
+
+/** Writes the pieces from index `from` as raised figures. */
+function raise(pieces: Piece[], from: number): void {
+  pieces.push(...asRaised(pieces.splice(from), pieces[from - 1]?.text ?? ""));
 }
 
 const spanOf = (cell: Tag, name: string): number => Math.min(Math.max(Number(attribute(cell, name)) || 1, 1), 100);
