@@ -167,6 +167,27 @@ describe("blocks and chunks", () => {
     );
   });
 
+  test("the front matter of Markdown is no text, but its title is one", () => {
+    const matter = '---\ntitle: "The Lamp: a Book"\n# for the site\ntags:\n  - lamps\n\ndate: 2024-05-03\n---\n';
+    const read = (original: string) => {
+      const { text, blocks } = partsOf(original, "text/markdown");
+      return blocks.map(({ type, level, start, end }) => [type, level, text.slice(start, end)]);
+    };
+    assert.deepEqual(read(`${matter}It is red.\n\n## Oil\n`), [
+      ["heading", 1, "The Lamp: a Book"],
+      ["paragraph", 0, "It is red."],
+      ["heading", 2, "Oil"],
+    ]);
+    assert.deepEqual(read(`${matter}\n# Lamps\n\nIt is red.\n`), [
+      ["heading", 1, "Lamps"],
+      ["paragraph", 0, "It is red."],
+    ]);
+    assert.deepEqual(read("---\nNote: it is red.\n\nAll are.\n\n---\n"), [
+      ["paragraph", 0, "Note: it is red."],
+      ["paragraph", 0, "All are."],
+    ]);
+  });
+
   test("plain text has headings in capitals, before their paragraph or alone", () => {
     const said =
       "HOUSE RULES\n\n2. OPENING HOURS\nWe open at nine.\n\nÖFFNUNG\n- um neun\n\nGB 12\n\nCALL 999!\n\n営業時間\n九時から\n";
