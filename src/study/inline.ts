@@ -6,9 +6,16 @@ import type { SnapshotDocument } from "../contract/run-folder.ts";
 
 /** Returns the text without markup, on one line. */
 export function plainText(raw: string, mediaType: SnapshotDocument["media_type"]): string {
-  const text = mediaType === "text/markdown" && /[*_`[\]\\<&!]/.test(raw) ? flattened(fromMarkdown(raw)) : raw;
+  const text = mediaType === "text/markdown" && /[*_`[\]\\<&!]/.test(raw) ? inlineText(raw) : raw;
   return text.replace(/\s+/g, " ").trim();
 }
+
+/** The text after a word, because a sign such as ">" or "-" at the start of a text would begin a block. */
+const inlineText = (raw: string): string => flattened(fromMarkdown(`a ${raw}`)).slice(1);
+
+/** Returns a block of Markdown with spaces in place of the marks of a quotation, which begin the lines after its first. */
+export const unquoted = (raw: string): string =>
+  raw.replace(/(?<=\n)[ \t]*>[ \t>]*/g, (marks) => " ".repeat(marks.length));
 
 function flattened(node: Nodes): string {
   if ("children" in node) return node.children.map(flattened).join(node.type === "root" ? " " : "");

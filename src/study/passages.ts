@@ -4,7 +4,7 @@
 import { eld } from "eld/small";
 import { normalised } from "../base/text.ts";
 import type { SnapshotBlock, SnapshotDocument } from "../contract/run-folder.ts";
-import { cellsOf, delimiterOf, plainText } from "./inline.ts";
+import { cellsOf, delimiterOf, plainText, unquoted } from "./inline.ts";
 import { namesColumns } from "./table-header.ts";
 
 export interface Place {
@@ -146,7 +146,8 @@ function sectionsOf(document: SnapshotDocument): Section[] {
   let header: string[] = [];
   let lead = "";
   for (const [index, block] of blocks.entries()) {
-    const raw = text.slice(block.start, block.end);
+    const written = text.slice(block.start, block.end);
+    const raw = media_type === "text/markdown" && block.type !== "code" ? unquoted(written) : written;
     if (block.type === "heading") {
       while (open.length > 0 && open.at(-1)!.level >= block.level) open.pop();
       open.push({ level: block.level, text: plainText(raw, media_type) });

@@ -4,7 +4,8 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
-import { type Element, wordsOf } from "../../src/domain/documents/elements.ts";
+import { type Element, type Piece, wordsOf } from "../../src/domain/documents/elements.ts";
+import { readHtml } from "../../src/domain/documents/read/html.ts";
 import { layOut, type TextItem } from "../../src/domain/documents/read/pdf-layout.ts";
 import { docx, epub, lines, type PdfText, pdf, pptx, scan, xlsx } from "../helpers/document-files.ts";
 import { type DocumentReader, documentReader, type Read } from "../helpers/read-document.ts";
@@ -20,6 +21,13 @@ const blocksOf = (read: Read): [string, string][] =>
     level > 0 ? `${type} ${level}` : type,
     read.text.slice(start, end),
   ]);
+
+const textsOf = (elements: readonly Element[]): string[] =>
+  elements.map((element) =>
+    element.type === "row"
+      ? `row: ${element.cells.map(wordsOf).join(" | ")}`
+      : `${element.type}: ${wordsOf(element.pieces)}`,
+  );
 
 describe("HTML", () => {
   const page = `<!doctype html><html><head><title>Harbour</title><style>p{}</style></head><body>
@@ -122,6 +130,72 @@ describe("HTML", () => {
     );
   });
 
+  test("a tag of XHTML ends at its slash, and what follows keeps its place", () => {
+    const said = "<h1>One<a id='p1'/></h1><p>The <i/>first.<br/>It is &lt; two.</p>";
+    for (const head of ["<title/>", '<title>T</title><script src="a.js"/><style/>']) {
+      const page = `<?xml version="1.0"?><html><head>${head}</head><body>${said}</body></html>`;
+      const { elements } = readHtml(page, 0, "x", false);
+      assert.deepEqual(textsOf(elements), ["heading: One", "paragraph: The first.\nIt is < two."]);
+      const [first] = (elements[1] as { pieces: Piece[] }).pieces;
+      assert.equal(page.slice(first!.start, first!.start + 4), "The ");
+    }
+    const named = '<html xmlns="http://www.w3.org/1999/xhtml"><head><title/></head><body><h1>One</h1></body></html>';
+    assert.deepEqual(textsOf(readHtml(named, 0, "x").elements), ["heading: One"]);
+  });
+
+  test("a header and an aside of a chapter are read, those of a page are not", () => {
+    const chapter =
+      "<html><body><header><h1>One</h1></header><p>The first.</p><aside><p>1 A note.</p></aside></body></html>";
+    assert.deepEqual(textsOf(readHtml(chapter, 0, "x", false).elements), [
+      "heading: One",
+      "paragraph: The first.",
+      "paragraph: 1 A note.",
+    ]);
+    assert.deepEqual(textsOf(readHtml(chapter, 0, "x").elements), ["paragraph: The first."]);
+  });
+
+  test("the reading of a word of Japanese is not read with the word", () => {
+    const said = "<p><ruby>漢字<rp>(</rp><rt>かんじ</rt><rp>)</rp></ruby>を読む。</p>";
+    const title = "<h1><ruby>港<rt>みなと</rt></ruby></h1>";
+    assert.deepEqual(textsOf(readHtml(`<body>${title}${said}</body>`, 0, "x").elements), [
+      "heading: 港",
+      "paragraph: 漢字を読む。",
+    ]);
+  });
+
+  test("a form is read without its controls and what names them", () => {
+    const fields = `<input type="hidden" value="x"><label for="q">Search for</label><input id="q"><select><option>All</option></select><textarea>Say</textarea><button>Send</button>`;
+    const prose = (n: number) =>
+      `<p>${`The pilot boards ships, sentence ${n}, at the outer buoy. `.repeat(8).trim()}</p>`;
+    for (const text of ["<p>They rise in May.</p>", [1, 2, 3].map(prose).join("")]) {
+      const page = `<body><form action="a.aspx">${fields}<div><h1>Fees</h1>${text}</div></form></body>`;
+      const { elements } = readHtml(page, 0, "x");
+      const said = text.slice(3, -4).split("</p><p>");
+      assert.deepEqual(textsOf(elements), ["heading: Fees", ...said.map((one) => `paragraph: ${one}`)]);
+    }
+    const beside = readHtml("<body><p>Before.</p>Open<form>Within.</form>After.</body>", 0, "x").elements;
+    assert.deepEqual(
+      textsOf(beside),
+      ["Before.", "Open", "Within.", "After."].map((one) => `paragraph: ${one}`),
+    );
+  });
+
+  test("raised figures are told from those before them, and marks of notes are left out", () => {
+    const cases: [string, string][] = [
+      ["10<sup>6</sup> lamps and 10<sup>-3</sup> bells", "10^6 lamps and 10^-3 bells"],
+      ["since 2019<sup>1</sup> on 5 m<sup>2</sup>", "since 2019^1 on 5 m²"],
+      ["the 1<sup>st</sup> of 2 CO<sub>2</sub>", "the 1st of 2 CO2"],
+      ['since 2019<sup><a href="#fn1">[1]</a></sup>, red', "since 2019, red"],
+      ['since 2019<a epub:type="noteref" href="notes.xhtml#n1"><sup>1</sup></a>, red', "since 2019, red"],
+      ['as <a href="#two">part <sup>2</sup></a> tells', "as part ² tells"],
+    ];
+    for (const [written, said] of cases)
+      assert.deepEqual(textsOf(readHtml(`<body><p>${written}</p></body>`, 0, "x").elements), [`paragraph: ${said}`]);
+    const table =
+      "<table><tr><td>Sum</td><td>10<sup>6</sup></td></tr><tr><td>Area</td><td>m<sup>2</sup></td></tr></table>";
+    assert.deepEqual(textsOf(readHtml(table, 0, "x").elements), ["row: Sum | 10^6", "row: Area | m²"]);
+  });
+
   test("an article keeps the heading that says what it is about", async () => {
     const table =
       "<table><tr><th>Lead</th><td>Ada Lund</td></tr><tr><th>Budget</th><td>206,000 euros</td></tr></table>";
@@ -171,6 +245,28 @@ describe("Word", () => {
       blocksOf(read).map(([, text]) => text),
       ["| Ship |", "| Ada from Lund |", "Since May."],
     );
+  });
+
+  test("the reading of a word of Japanese is not read with the word", async () => {
+    const run = (text: string) => `<w:r><w:t>${text}</w:t></w:r>`;
+    const ruby = `<w:r><w:ruby><w:rubyPr/><w:rt>${run("かんじ")}</w:rt><w:rubyBase>${run("漢字")}</w:rubyBase></w:ruby></w:r>`;
+    const read = await it.read("a.docx", docx(`<w:p>${ruby}${run("を読む。")}</w:p>`));
+    assert.deepEqual(blocksOf(read)[0], ["paragraph", "漢字を読む。"]);
+  });
+
+  test("raised figures and fractions are told from the figures before them", async () => {
+    const run = (text: string, raised = false) =>
+      `<w:r>${raised ? '<w:rPr><w:vertAlign w:val="superscript"/></w:rPr>' : ""}<w:t xml:space="preserve">${text}</w:t></w:r>`;
+    const math = (text: string) => `<m:r><m:t>${text}</m:t></m:r>`;
+    const half = `<m:oMath><m:f><m:num>${math("1")}</m:num><m:den>${math("2")}</m:den></m:f></m:oMath>`;
+    const power = `<m:oMath><m:sSup><m:e>${math("10")}</m:e><m:sup>${math("6")}</m:sup></m:sSup></m:oMath>`;
+    const read = await it.read(
+      "a.docx",
+      docx(
+        `<w:p>${run("The 1")}${run("st", true)}${run(" has 10")}${run("3", true)}${run(" m")}${run("2", true)}${run(", ")}${half}${run(" of ")}${power}</w:p>`,
+      ),
+    );
+    assert.deepEqual(blocksOf(read)[0], ["paragraph", "The 1st has 10^3 m², 1/2 of 10^6"]);
   });
 
   test("pages are those that Word marked", async () => {
@@ -250,6 +346,31 @@ test("Excel: sheets are pages; dates, percentages and sums as people see them; h
   assert.deepEqual(
     read.report.warnings.map(({ code }) => code),
     ["sheets_hidden", "little_text"],
+  );
+});
+
+test("Excel: numbers are shown as their formats tell, whatever the formats say beside it", async () => {
+  const shown: [number, string, string][] = [
+    [1.5, "[h]:mm", "36:00"],
+    [1.5, "[hh]:mm:ss", "36:00"],
+    [0.0625, "[mm]:ss", "90:00"],
+    [45_352, "mmm", "March"],
+    [45_352, "mmmm", "March"],
+    [1067, "00000", "01067"],
+    [1234.5, "#,##0.00 _D_i_n_.", "1234.5"],
+    [3.25, "[Magenta]0.00", "3.25"],
+    [3.25, '[>100]"days; "0* ;0.00', "3.25"],
+    [45_292, '[$-407]d. mmmm yyyy" (day)"', "2024-01-01"],
+    [0.5, "h:mm AM/PM", "12:00"],
+  ];
+  const formats = shown.map(([, format]) => format);
+  const rows = shown.map(([value], i) => `<row r="${i + 1}"><c s="${i + 4}"><v>${value}</v></c><c><v>1</v></c></row>`);
+  const read = await it.read("a.xlsx", xlsx([{ name: "Fees", rows: rows.join("") }], [], formats));
+  assert.deepEqual(
+    blocksOf(read)
+      .slice(1)
+      .map(([, text]) => text),
+    shown.map(([, , text]) => `| ${text} | 1 |`),
   );
 });
 
@@ -474,7 +595,7 @@ describe("PDF", () => {
     const folder = mkdtempSync(join(tmpdir(), "plumbline-tesseract-"));
     writeFileSync(
       join(folder, "tesseract"),
-      `#!/bin/sh\n[ "$1" = --list-langs ] && { echo deu; echo eng; echo osd; exit; }\necho "languages $4 pic-"\nhead -c 11 | tr '\\n' ' ' | sed 's/^/ture /'\n`,
+      `#!/bin/sh\n[ "$1" = --list-langs ] && { echo deu; echo eng; echo osd; exit; }\necho "Haupt-"; echo "und languages $4 pic-"\nhead -c 11 | tr '\\n' ' ' | sed 's/^/ture /'\n`,
       { mode: 0o755 },
     );
     const path = process.env.PATH;
@@ -482,7 +603,7 @@ describe("PDF", () => {
     try {
       const grey = new Uint8Array(300 * 200).fill(0x41);
       const read = await it.read("a.pdf", scan(300, 200, grey));
-      assert.equal(read.text.trim(), "languages deu+eng picture P5 300 200");
+      assert.equal(read.text.trim(), "Haupt- und languages deu+eng picture P5 300 200");
       assert.deepEqual(
         read.report.warnings.map(({ code }) => code),
         ["pages_recognised", "little_text"],
@@ -564,6 +685,65 @@ describe("the layout of PDF pages", () => {
       words(elements).map((text) => text.replace(/\s+/g, " ").trim()),
       ["1 About 3", "1.1 Scope 3", "1.2 Terms 4", "1.3 Fees 5", "2 Ships 9"],
     );
+  });
+
+  const laidOut = (...texts: string[]) =>
+    textsOf(layOut([page(...texts.map((text, i) => item(text, 100 + i * 12)))], null).elements);
+
+  test("a number, a letter or a dash that was wrapped to the start of a line begins no item", () => {
+    const first = "This line is as long as a line of the page can be, and then ends";
+    const wrapped = [
+      ["Die Ausgabe ist an jedem zweiten Tag der Woche,", "z. B. am Montag, bis zu drei Stunden offen."],
+      ["The order of the lamps is told by the maker in", "p. 12 of the book that lies beside the lamp."],
+      ["Der Vertrag beginnt mit der Unterschrift beider Seiten am", "3. Mai 2024 und endet nach einem Jahr."],
+      ["released under this License and any conditions added under section", "7. This requirement modifies it."],
+      ["The lamp that the keeper lit at the end of the day", "– it was red – could be seen from afar."],
+    ];
+    for (const lines of wrapped) assert.deepEqual(laidOut(first, ...lines), [`paragraph: ${first} ${lines.join(" ")}`]);
+    assert.deepEqual(laidOut("z. B. am Montag"), ["paragraph: z. B. am Montag"]);
+  });
+
+  test("an item begins within a paragraph where a sentence ends, and where a list goes on", () => {
+    assert.deepEqual(
+      laidOut(
+        "Whoever enters by the northern door after dark has to bring:",
+        "1. a lamp whose glass is whole and which burns until the morning of",
+        "3. May or longer",
+        "2. a coat, of which the keeper has two: one of wool as well as these",
+        "a) one of linen which is long enough to reach below the knee",
+        "b) one of leather",
+        "3. a key. Or,",
+        "• a bell",
+        "Without them",
+        "- he waits, or",
+        "- he leaves",
+      ),
+      [
+        "paragraph: Whoever enters by the northern door after dark has to bring:",
+        "item: a lamp whose glass is whole and which burns until the morning of 3. May or longer",
+        "item: a coat, of which the keeper has two: one of wool as well as these",
+        "item: one of linen which is long enough to reach below the knee",
+        "item: one of leather",
+        "item: a key. Or,",
+        "item: a bell Without them",
+        "item: he waits, or",
+        "item: he leaves",
+      ],
+    );
+  });
+
+  test("a hyphen before a conjunction stands for the rest of a word", () => {
+    const first = "Die Ordnung gilt im ganzen Haus und in allen Anlagen, auch den";
+    assert.deepEqual(laidOut(first, "offenen, sowie an den Haupt-", "und Nebenanlagen und im Hof."), [
+      `paragraph: ${first} offenen, sowie an den Haupt- und Nebenanlagen und im Hof.`,
+    ]);
+    assert.deepEqual(
+      laidOut("The keeper has a plan for the short-", "and long-term, which he has writ-", "ten down."),
+      ["paragraph: The keeper has a plan for the short- and long-term, which he has written down."],
+    );
+    assert.deepEqual(laidOut("Der Ausweis gilt für alle Famili-", "en im Ort und ihre Gäste."), [
+      "paragraph: Der Ausweis gilt für alle Familien im Ort und ihre Gäste.",
+    ]);
   });
 
   test("letters of scripts without spaces are joined without one, lines that run from right to left are read so", () => {

@@ -8,6 +8,7 @@ import { cleanOriginal, normalise } from "../../src/domain/documents/normalise.t
 import { placeOf } from "../../src/domain/documents/source-map.ts";
 import { readStructure, structureOf } from "../../src/domain/documents/structure.ts";
 import { blocksOfText } from "../../src/domain/documents/text-blocks.ts";
+import { cellsOf } from "../../src/study/inline.ts";
 
 const partsOf = (original: string, mediaType: Parameters<typeof blocksOfText>[1]) => {
   const { text, map } = cleanOriginal(original);
@@ -135,6 +136,20 @@ describe("blocks and chunks", () => {
     );
   });
 
+  test("an empty first or last cell of a row stays, so that the others keep their columns", () => {
+    const { text, blocks } = partsOf(
+      "Region\tCity\tSales\nNorth\tKiel\tfive\r\n\n\tBremen\tseven\nSouth\tUlm\t\n",
+      "text/csv",
+    );
+    const cells = blocks.map(({ start, end }) => cellsOf(text.slice(start, end), true, "\t"));
+    assert.deepEqual(cells, [
+      ["Region", "City", "Sales"],
+      ["North", "Kiel", "five"],
+      ["", "Bremen", "seven"],
+      ["South", "Ulm", ""],
+    ]);
+  });
+
   test("a number that was wrapped to the start of a line begins no item", () => {
     const said =
       "b) The work is under any conditions\nadded under section\n7. This changes section 4.\n\nBefore it opens:\n1. look\n2. knock\n\n9. wait\n10. go in\n2 at a time\n3. by the left door\n";
@@ -150,6 +165,27 @@ describe("blocks and chunks", () => {
         ["item", "go in\n2 at a time\n3. by the left door"],
       ],
     );
+  });
+
+  test("the front matter of Markdown is no text, but its title is one", () => {
+    const matter = '---\ntitle: "The Lamp: a Book"\n# for the site\ntags:\n  - lamps\n\ndate: 2024-05-03\n---\n';
+    const read = (original: string) => {
+      const { text, blocks } = partsOf(original, "text/markdown");
+      return blocks.map(({ type, level, start, end }) => [type, level, text.slice(start, end)]);
+    };
+    assert.deepEqual(read(`${matter}It is red.\n\n## Oil\n`), [
+      ["heading", 1, "The Lamp: a Book"],
+      ["paragraph", 0, "It is red."],
+      ["heading", 2, "Oil"],
+    ]);
+    assert.deepEqual(read(`${matter}\n# Lamps\n\nIt is red.\n`), [
+      ["heading", 1, "Lamps"],
+      ["paragraph", 0, "It is red."],
+    ]);
+    assert.deepEqual(read("---\nNote: it is red.\n\nAll are.\n\n---\n"), [
+      ["paragraph", 0, "Note: it is red."],
+      ["paragraph", 0, "All are."],
+    ]);
   });
 
   test("plain text has headings in capitals, before their paragraph or alone", () => {

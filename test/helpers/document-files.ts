@@ -60,7 +60,7 @@ const relations = (part: string, list: [string, string, string][]): ZipPart => (
 });
 
 const word =
-  'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main" xmlns:mc="http://schemas.openxmlformats.org/markup-compatibility/2006"';
+  'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main" xmlns:mc="http://schemas.openxmlformats.org/markup-compatibility/2006" xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math"';
 
 /** `body`: the content of w:body. */
 export function docx(body: string, more: ZipPart[] = []): Buffer {
@@ -125,7 +125,12 @@ export interface SheetFile {
   state?: string;
 }
 
-export function xlsx(sheets: readonly SheetFile[], strings: readonly string[] = []): Buffer {
+/** `formats`: format codes; the cells of style 4 have the first. */
+export function xlsx(
+  sheets: readonly SheetFile[],
+  strings: readonly string[] = [],
+  formats: readonly string[] = [],
+): Buffer {
   const sheet =
     'xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main" xmlns:r="http://schemas.openxmlformats.org/officeDocument/2006/relationships"';
   return zip([
@@ -144,7 +149,7 @@ export function xlsx(sheets: readonly SheetFile[], strings: readonly string[] = 
     {
       name: "xl/styles.xml",
       content: xml(
-        `<styleSheet ${sheet}><numFmts count="1"><numFmt numFmtId="164" formatCode="&quot;from&quot; yyyy\\-mm\\-dd hh:mm"/></numFmts><cellXfs><xf numFmtId="0"/><xf numFmtId="14"/><xf numFmtId="10"/><xf numFmtId="164"/></cellXfs></styleSheet>`,
+        `<styleSheet ${sheet}><numFmts count="1"><numFmt numFmtId="164" formatCode="&quot;from&quot; yyyy\\-mm\\-dd hh:mm"/>${formats.map((code, i) => `<numFmt numFmtId="${165 + i}" formatCode="${code.replaceAll('"', "&quot;").replaceAll(">", "&gt;")}"/>`).join("")}</numFmts><cellXfs><xf numFmtId="0"/><xf numFmtId="14"/><xf numFmtId="10"/><xf numFmtId="164"/>${formats.map((_, i) => `<xf numFmtId="${165 + i}"/>`).join("")}</cellXfs></styleSheet>`,
       ),
     },
     {

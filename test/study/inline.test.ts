@@ -13,6 +13,8 @@ test("marks of Markdown go, their words stay, on one line", () => {
     ["*a* _b_ **c**", "a b c"],
     ["snake_case_name stays", "snake_case_name stays"],
     ["no marks at all", "no marks at all"],
+    ["> 5 kg & *more*", "> 5 kg & more"],
+    ["1. Scope & terms", "1. Scope & terms"],
   ];
   for (const [raw, plain] of cases) assert.equal(plainText(raw, "text/markdown"), plain);
   assert.equal(plainText("5 * 3 * 2\n  is **30**", "text/plain"), "5 * 3 * 2 is **30**");
@@ -20,6 +22,13 @@ test("marks of Markdown go, their words stay, on one line", () => {
 
 test("cells of Markdown and of CSV, with what their marks guard", () => {
   assert.deepEqual(cellsOf("| Rye | **4.20** | a \\| b |", false, "|"), ["Rye", "4.20", "a | b"]);
+  assert.deepEqual(cellsOf("| Age | > 65 years* | - 10 °C * | > 5 & < 10 | # 5 & *6* |", false, "|"), [
+    "Age",
+    "> 65 years*",
+    "- 10 °C *",
+    "> 5 & < 10",
+    "# 5 & 6",
+  ]);
   assert.deepEqual(cellsOf("Rye | 4.20", false, "|"), ["Rye", "4.20"]);
   assert.deepEqual(cellsOf('"Rye, dark",4.20,"say ""hm"""', true, ","), ["Rye, dark", "4.20", 'say "hm"']);
   assert.deepEqual(cellsOf("Roggen;4,20;", true, ";"), ["Roggen", "4,20", ""]);

@@ -141,6 +141,21 @@ test("plain text: a short line without an end sign is a heading, a pair and a se
   );
 });
 
+test("a quotation that goes on over lines is read without its marks", () => {
+  const text = "> The lamp is\n> *red* and\n> burns > 5\n> hours. Oil it.\n\n1. > Weight: 7 kg\n   > Price: 40 euros\n";
+  const units = unitsIn(passages(text));
+  assert.deepEqual(
+    units.map(({ type, text: said, start, end }) => [type, said, text.slice(start, end).trim()]),
+    [
+      ["sentence", "The lamp is red and burns > 5 hours.", "The lamp is\n> *red* and\n> burns > 5\n> hours."],
+      ["sentence", "Oil it.", "Oil it."],
+      ["pair", "Weight: 7 kg", "Weight: 7 kg"],
+      ["pair", "Price: 40 euros", "> Price: 40 euros"],
+    ],
+  );
+  assert.equal(unitsIn(passages("```\n> 1\n> 2\n```\n"))[0]!.text, "> 1\n> 2");
+});
+
 test("the columns of a table are named once in a passage, and again in the next", () => {
   // Seven words a row: six rows are 42 words, more than which a passage does not take on.
   const rows = Array.from({ length: 12 }, (_, at) => `| Boat ${at} | ${at} metres | red and white |`);

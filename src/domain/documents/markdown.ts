@@ -5,6 +5,7 @@ import { type Extension, fromMarkdown } from "mdast-util-from-markdown";
 import { gfmTable } from "micromark-extension-gfm-table";
 import { Failure } from "../../base/errors.ts";
 import type { PlainBlock } from "./chunk.ts";
+import { frontMatterOf } from "./front-matter.ts";
 import { mostColumns, mostDepth } from "./limits.ts";
 import { tooWide } from "./refusal.ts";
 
@@ -32,8 +33,20 @@ const rowsAsNodes: Extension = {
   },
 };
 
-/** Returns the blocks in order. `name` is the file's name. Throws document_limit. */
+/**
+ * Returns the blocks in order. The title of the front matter is a heading if the text has none of the first level. `name` is the file's
+ * name. Throws document_limit.
+ */
 export function markdownBlocks(text: string, name: string): PlainBlock[] {
+  const matter = frontMatterOf(text);
+  if (matter === null) return blocksOf(text, name);
+  // Spaces in place of the front matter keep the offsets.
+  const blocks = blocksOf(text.slice(0, matter.end).replace(/[^\n]/g, " ") + text.slice(matter.end), name);
+  if (matter.title === null || blocks.some(({ type, level }) => type === "heading" && level === 1)) return blocks;
+  return [{ type: "heading", level: 1, ...matter.title }, ...blocks];
+}
+
+function blocksOf(text: string, name: string): PlainBlock[] {
   checkDepth(text, name);
   const blocks: PlainBlock[] = [];
   const add = (type: PlainBlock["type"], level: number, node: Nodes): void => {

@@ -3,6 +3,7 @@ import { Failure } from "../../base/errors.ts";
 import { finish, startProcess } from "../../base/processes.ts";
 import type { Element, Reading } from "./elements.ts";
 import { PageText } from "./elements.ts";
+import { hyphenBetween, wordsWithin } from "./hyphens.ts";
 import { probeScan } from "./probe.ts";
 
 export interface Recognised {
@@ -72,11 +73,17 @@ export function withScans(reading: Reading, recognised: readonly Recognised[]): 
   const elements = reading.elements.slice();
   for (const { page, text } of recognised) {
     const words = new PageText(page - 1);
+    const within = wordsWithin(text.split("\n"));
     const found = text.split(/\n\s*\n/).flatMap((paragraph): Element[] => {
       words.part();
-      const lines = paragraph.trim().split("\n");
-      // A hyphen at a line's end, between two letters, breaks a word, so the two parts are joined.
-      const joined = lines.join("\n").replace(/(?<=\p{L})-\n(?=\p{Ll})/gu, "");
+      const joined = paragraph
+        .trim()
+        .split("\n")
+        .reduce((above, line) => {
+          const hyphen = hyphenBetween(above, line, within);
+          if (hyphen === "breaks") return above.slice(0, -1) + line;
+          return hyphen === "belongs" ? above + line : `${above}\n${line}`;
+        });
       return joined === "" ? [] : [{ type: "paragraph", pieces: [words.take(joined)] }];
     });
     const next = elements.findIndex((element) => firstPage(element) > page - 1);

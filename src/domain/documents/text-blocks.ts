@@ -28,8 +28,9 @@ function csvBlocks(text: string, name: string): PlainBlock[] {
   let at = 0;
   const place = ({ raw, record }: { raw: string; record: string[] }): null => {
     if (record.length > mostColumns) throw tooWide(name);
-    const line = raw.trim();
-    if (line === "") return null;
+    // Spaces and tabs at the ends are empty cells where they are the delimiter.
+    const line = raw.replace(/^\n+|(?<!\n)\n+$/g, "");
+    if (line.trim() === "") return null;
     const start = text.indexOf(line, at);
     at = start + line.length;
     blocks.push({ type: "row", level: blocks.length === 0 ? 1 : 2, start, end: at });

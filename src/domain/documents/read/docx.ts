@@ -3,7 +3,8 @@
 import { type Element, isBlank, type Page, PageText, type Piece, type Reading } from "../elements.ts";
 import type { Archive } from "./archive.ts";
 import { isOn, neededPart, partOf, relationsOf } from "./office.ts";
-import { at, nodes, type XmlNode } from "./xml.ts";
+import { asRaised } from "./raised.ts";
+import { at, nodes, textOf, type XmlNode } from "./xml.ts";
 
 interface Style {
   /** Heading level; 0 if the style is not a heading. */
@@ -146,9 +147,26 @@ class Body {
         this.#noted.set(`${node.tag.replace("Reference", "")} ${node.attributes.id}`, this.#text);
       else if (node.tag === "noBreakHyphen") pieces.push(this.#text.take("-"));
       else if (node.tag === "txbxContent") boxes.push(node);
-      else if (!skipped.has(node.tag) && !isOn(at(node, "rPr", "vanish"))) pieces.push(...this.#runs(node, boxes));
+      else if (node.tag === "f" && at(node, "num")) pieces.push(...this.#formula(node, "num", "/", "den", boxes));
+      else if (node.tag === "sSup") pieces.push(...this.#formula(node, "e", "^", "sup", boxes));
+      else if (!skipped.has(node.tag) && !isOn(at(node, "rPr", "vanish"))) {
+        const within = this.#runs(node, boxes);
+        const isRaised = at(node, "rPr", "vertAlign")?.attributes.val === "superscript";
+        pieces.push(...(isRaised ? asRaised(within, pieces.at(-1)?.text ?? "") : within));
+      }
     }
     return pieces;
+  }
+
+  /** The text of two parts of a formula with the sign between them. A part of several terms is put in brackets. */
+  #formula(node: XmlNode, left: string, sign: string, right: string, boxes: XmlNode[]): Piece[] {
+    const part = (name: string): Piece[] => {
+      const found = at(node, name);
+      if (found === undefined) return [];
+      if (/^[\p{L}\p{N}.,]*$/u.test(textOf(found).trim())) return this.#runs(found, boxes);
+      return [this.#text.take("("), ...this.#runs(found, boxes), this.#text.take(")")];
+    };
+    return [...part(left), this.#text.take(sign), ...part(right)];
   }
 
   #table(table: XmlNode): void {
@@ -183,7 +201,9 @@ class Body {
   }
 }
 
-const skipped = new Set("pPr rPr del moveFrom Fallback instrText delText delInstrText fldData footnoteRef".split(" "));
+const skipped = new Set(
+  "pPr rPr del moveFrom Fallback instrText delText delInstrText fldData footnoteRef rt".split(" "),
+);
 
 /** The rows of a table or the cells of a row. A content control (sdt) can enclose some of them. */
 const partsOf = (parent: XmlNode | undefined, tag: "tr" | "tc"): XmlNode[] =>

@@ -13,7 +13,7 @@ export const attribute = (tag: Tag, name: string): string | null =>
 
 /** Tags whose content is never shown, or is not meant for reading. */
 export const unread = new Set(
-  "head script style noscript template svg math iframe object embed form button select textarea input nav audio video canvas dialog menu map".split(
+  "head script style noscript template svg math iframe object embed button select textarea input nav audio video canvas dialog menu map rt rp".split(
     " ",
   ),
 );

@@ -3,7 +3,9 @@ import {
   type DefaultTreeAdapterMap,
   type DefaultTreeAdapterTypes,
   defaultTreeAdapter,
-  parse,
+  Parser,
+  Token,
+  TokenizerMode,
   type TreeAdapter,
 } from "parse5";
 import { Failure } from "../../../base/errors.ts";
@@ -12,7 +14,8 @@ import { type Element, isBlank, type Piece, wordsOf } from "../elements.ts";
 import { mostColumns } from "../limits.ts";
 import { tooWide } from "../refusal.ts";
 import { articleOf, isNavigation, isProse } from "./html-article.ts";
-import { attribute, isTag, type Tag, textOf, unread, visit } from "./html-tree.ts";
+import { attribute, isTag, isText, type Tag, textOf, unread, visit } from "./html-tree.ts";
+import { asRaised } from "./raised.ts";
 
 /**
  * Reads one HTML page. Offsets count in `source`, the decoded text. `page` is the page's index in the document. `isPage` tells
@@ -24,7 +27,8 @@ export function readHtml(
   name: string,
   isPage = true,
 ): { title: string | null; elements: Element[] } {
-  const document = parse(source, { sourceCodeLocationInfo: true, treeAdapter: shallowTree(name) });
+  const parser = isXhtml.test(source) ? XhtmlParser : Parser;
+  const document = parser.parse(source, { sourceCodeLocationInfo: true, treeAdapter: shallowTree(name) });
   const root = document.childNodes.find(isTag);
   const body = root?.childNodes.filter(isTag).find((tag) => tag.tagName === "body");
   const head = root?.childNodes.filter(isTag).find((tag) => tag.tagName === "head");
@@ -36,10 +40,22 @@ export function readHtml(
   const article = isPage && main === body ? articleOf(document, body, readableText(body)) : null;
   const titleTag = head?.childNodes.filter(isTag).find((tag) => tag.tagName === "title");
   const title = titleTag ? textOf(titleTag).replace(/\s+/g, " ").trim() || null : null;
-  const reader = new Reader(source, page, article, title);
+  const reader = new Reader(source, page, article, title, isPage);
   reader.block(main);
   reader.close();
   return { title, elements: reader.elements };
+}
+
+const isXhtml = /^\s*<\?xml\s|<html(?=\s)[^<>]*\sxmlns\s*=\s*["']http:\/\/www\.w3\.org\/1999\/xhtml["']/i;
+
+/** Ends a tag at its slash, as XML does. In HTML, `<title/>` goes on to the end of the file. */
+class XhtmlParser extends Parser<DefaultTreeAdapterMap> {
+  override onStartTag(token: Token.TagToken): void {
+    super.onStartTag(token);
+    if (!token.selfClosing || token.ackSelfClosing) return;
+    this.tokenizer.state = TokenizerMode.DATA;
+    this.onEndTag({ ...token, type: Token.TokenType.END_TAG, attrs: [] });
+  }
 }
 
 /** Maximum nesting depth, because the time for a page is quadratic in its depth. Browsers stop nesting at 512. */
@@ -61,7 +77,7 @@ function shallowTree(name: string): TreeAdapter<DefaultTreeAdapterMap> {
 
 const aside = new Set(["navigation", "banner", "contentinfo", "search", "complementary", "dialog", "alert"]);
 
-function isUnread(tag: Tag, within: Tag | null): boolean {
+function isUnread(tag: Tag, within: Tag | null, isPage: boolean): boolean {
   if (unread.has(tag.tagName)) return true;
   if (aside.has(attribute(tag, "role") ?? "")) return true;
   if (attribute(tag, "hidden") !== null || attribute(tag, "aria-hidden") === "true") return true;
@@ -69,9 +85,25 @@ function isUnread(tag: Tag, within: Tag | null): boolean {
   // Link symbols that documentation generators put beside headings.
   if (tag.tagName === "a" && /(^|\s)(headerlink|anchor|heading-anchor)(\s|$)/.test(attribute(tag, "class") ?? ""))
     return true;
-  if (isNavigation(tag)) return true;
-  // A header, footer or aside of the whole page is not read. Those inside an article or a section are read.
-  return /^(header|footer|aside)$/.test(tag.tagName) && (within === null || within.tagName === "body");
+  if (isNoteMark(tag) || isNavigation(tag) || (tag.tagName === "label" && isInForm(tag))) return true;
+  // A header, footer or aside of a whole page is not read. Those inside an article or a section, or of a book's chapter, are read.
+  return isPage && /^(header|footer|aside)$/.test(tag.tagName) && (within === null || within.tagName === "body");
+}
+
+/** Whether a tag is the mark of a footnote: raised, and a link to a place. */
+function isNoteMark(tag: Tag): boolean {
+  const isLink = ({ tagName, attrs }: Tag): boolean =>
+    tagName === "a" && attrs.some(({ name, value }) => name === "href" && value.includes("#"));
+  const [only, ...others] = tag.childNodes.filter((node) => isTag(node) || isText(node));
+  if (only === undefined || !isTag(only) || others.length > 0) return false;
+  return (tag.tagName === "sup" && isLink(only)) || (isLink(tag) && only.tagName === "sup");
+}
+
+/** Whether a tag is in a form, where a label names a control. */
+function isInForm({ parentNode }: Tag): boolean {
+  for (let above = parentNode; above !== null && isTag(above); above = above.parentNode)
+    if (above.tagName === "form") return true;
+  return false;
 }
 
 /** The part that the page marks as main, if there is exactly one and it has text. Otherwise the whole body. */
@@ -84,7 +116,7 @@ function mainPart(body: Tag): Tag {
 }
 
 function readableText(body: Tag): string {
-  const reader = new Reader("", 0, null, null);
+  const reader = new Reader("", 0, null, null, true);
   reader.block(body);
   reader.close();
   return reader.elements
@@ -94,7 +126,7 @@ function readableText(body: Tag): string {
 }
 
 const blockTags = new Set(
-  "address article aside blockquote body center dd details div dl dt fieldset figcaption figure footer h1 h2 h3 h4 h5 h6 header hgroup hr legend li main ol p pre section summary table tbody td tfoot th thead tr ul caption".split(
+  "address article aside blockquote body center dd details div dl dt fieldset figcaption figure footer form h1 h2 h3 h4 h5 h6 header hgroup hr legend li main ol p pre section summary table tbody td tfoot th thead tr ul caption".split(
     " ",
   ),
 );
@@ -112,17 +144,19 @@ class Reader {
   #article: Set<Tag> | null;
   /** The normalised words of the page's title. */
   #title: string;
+  #isPage: boolean;
   #pieces: Piece[] = [];
   #lists: { counts: number | null }[] = [];
   /** What the next text becomes: a list item, or a heading of this level. A paragraph if both are null. */
   #item: Item | null = null;
   #heading: number | null = null;
 
-  constructor(source: string, page: number, article: Set<Tag> | null, title: string | null) {
+  constructor(source: string, page: number, article: Set<Tag> | null, title: string | null, isPage: boolean) {
     this.#source = source;
     this.#page = page;
     this.#article = article;
     this.#title = normalised(title ?? "");
+    this.#isPage = isPage;
   }
 
   close(): void {
@@ -141,7 +175,7 @@ class Reader {
     for (const child of tag.childNodes) {
       if ("value" in child) {
         if (wanted) this.#take(child);
-      } else if (isTag(child) && !isUnread(child, inner)) {
+      } else if (isTag(child) && !isUnread(child, inner, this.#isPage)) {
         const isBlock = blockTags.has(child.tagName);
         // Readability merges a block into its only child, which then carries the block's number. It also drops the
         // page's main heading, which it takes for the title.
@@ -168,7 +202,9 @@ class Reader {
     const name = tag.tagName;
     if (!isBlock) {
       if (name === "br" && wanted) this.#space(tag);
+      const from = this.#pieces.length;
       this.block(tag, within, wanted);
+      if (name === "sup") raise(this.#pieces, from);
       return;
     }
     this.close();
@@ -246,8 +282,10 @@ class Reader {
         if ("value" in child) pieces.push(...this.#piecesOf(child));
         else if (isTag(child) && child.tagName === "br")
           pieces.push({ text: "\n", page: this.#page, start: child.sourceCodeLocation?.startOffset ?? 0 });
-        else if (isTag(child) && !isUnread(child, node)) {
+        else if (isTag(child) && !isUnread(child, node, this.#isPage)) {
+          const from = pieces.length;
           walk(child);
+          if (child.tagName === "sup") raise(pieces, from);
           // Blocks in a cell separate words as line ends do.
           const end = child.sourceCodeLocation?.endOffset;
           if (blockTags.has(child.tagName) && end !== undefined)
@@ -287,6 +325,11 @@ class Reader {
       first = false;
     }
   }
+}
+
+/** Writes the pieces from index `from` as raised figures. */
+function raise(pieces: Piece[], from: number): void {
+  pieces.push(...asRaised(pieces.splice(from), pieces[from - 1]?.text ?? ""));
 }
 
 const spanOf = (cell: Tag, name: string): number => Math.min(Math.max(Number(attribute(cell, name)) || 1, 1), 100);

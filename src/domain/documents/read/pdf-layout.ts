@@ -1,7 +1,9 @@
 // Turns the text items of PDF pages into elements. Only the items' positions and fonts are known, so lines, columns, tables,
 // paragraphs and headings are inferred from them. Independent of the PDF format. Lengths are in points, and y grows downwards
 // from the top of the page.
-import { type Element, PageText, type Piece } from "../elements.ts";
+import { type Element, PageText, type Piece, wordsOf } from "../elements.ts";
+import { hyphenBetween, wordsWithin } from "../hyphens.ts";
+import { goesOn, markOf } from "./list-marks.ts";
 
 export interface TextItem {
   text: string;
@@ -40,8 +42,6 @@ interface Row {
   right: number;
 }
 
-const startsItem = /^(?:[•◦▪‣●○■□–—∙·*-]|\(?(?:\d{1,3}|[a-z]|[ivx]{1,5})[.)])\s+(?=\S)/u;
-
 /**
  * Returns the elements of all pages, and each page's number of characters. `chapters` has the pages (from 0) on which chapters begin;
  * null if the file does not name them. Footnotes are placed at the end of their chapter, as in HTML and EPUB. Without chapters, they
@@ -54,7 +54,8 @@ export function layOut(
   const rows = pages.map((page) => rowsOf(page.items));
   const body = bodyOf(rows);
   const running = runningRows(rows, pages, body);
-  const flow = new Flow(body, wordsWithin(rows));
+  const segments = rows.flat().flatMap((row) => row.segments);
+  const flow = new Flow(body, wordsWithin(segments.map(({ items }) => textIn(items))));
   const characters = pages.map((_, index) => {
     const text = new PageText(index);
     const [kept, dropped] = [[] as Row[], [] as Row[]];
@@ -194,15 +195,6 @@ function bodyOf(pages: readonly Row[][]): BodyStyle {
       if (step > 0.8 * size && step < 2.5 * size) steps.push([Math.round((step / size) * 20) / 20, 1]);
     }
   return { size, font, headings, leading: steps.length === 0 ? 1.2 : mostCommon(steps) };
-}
-
-/** The words that occur within lines. They show whether a hyphen at a line's end belongs to a word or only breaks it. */
-function wordsWithin(pages: readonly Row[][]): Set<string> {
-  const words = new Set<string>();
-  for (const row of pages.flat())
-    for (const word of textOfRow(row).split(/\s+/).slice(0, -1))
-      words.add(word.toLowerCase().replace(/^[^\p{L}]+|[^\p{L}]+$/gu, ""));
-  return words;
 }
 
 // ---- regions
@@ -453,6 +445,8 @@ class Flow {
   #body: BodyStyle;
   #words: Set<string>;
   #open: OpenParagraph | null = null;
+  /** What the last item of each style of marks counted. */
+  #counted = new Map<string, number[]>();
   /** The paragraph that may continue on the next page. */
   #carried: OpenParagraph | null = null;
   #column = 0;
@@ -557,10 +551,11 @@ class Flow {
     const level = this.#headingLevel(row, words, width, above);
     if (level > 0) return { type: "heading", level, pieces: line };
     if (fixed(row)) return { type: "code", pieces: [...this.#indent(row, left, text), ...line] };
-    const mark = startsItem.exec(words)?.[0];
-    if (mark === undefined) return { type: "paragraph", pieces: line };
-    const counted = /^\d+[.)]/.exec(mark)?.[0].replace(")", ".") ?? null;
-    return { type: "item", depth: 0, mark: counted, pieces: dropStart(line, mark.length) };
+    const mark = markOf(words);
+    if (mark === null) return { type: "paragraph", pieces: line };
+    this.#counted.set(mark.style, mark.counts);
+    const counted = /^\d+[.)]/.exec(mark.text)?.[0].replace(")", ".") ?? null;
+    return { type: "item", depth: 0, mark: counted, pieces: dropStart(line, mark.text.length) };
   }
 
   /**
@@ -585,8 +580,8 @@ class Flow {
     const { size, leading } = this.#body;
     if (element.type === "code") return fixed(row) && column === open.column && row.y - last.y < 2.2 * leading * size;
     if (fixed(row) || Math.abs(row.size - last.size) > 0.08 * last.size) return false;
-    if (startsItem.test(words) || this.#entries.has(last)) return false;
-    const ended = /[.:!?…]["'”’)\]]*\s*$/.test(element.pieces.map((piece) => piece.text).join(""));
+    const ended = /[.:!?…]["'”’)\]]*\s*$/.test(wordsOf(element.pieces));
+    if (this.#beginsItem(open, ended, words) || this.#entries.has(last)) return false;
     if (element.type === "heading")
       return (
         column === open.column &&
@@ -600,6 +595,18 @@ class Flow {
     if (short && ended) return false;
     // An indented line begins a paragraph, except under an item, whose lines after the first are indented anyway.
     return !(element.type === "paragraph" && ended && row.left > last.left + 0.8 * size);
+  }
+
+  /**
+   * Whether a line below an open paragraph begins an item. If the paragraph's sentence has not ended and fills its last line, the line's
+   * number, letter or dash may also have been wrapped there.
+   */
+  #beginsItem({ element, last, left, right }: OpenParagraph, ended: boolean, words: string): boolean {
+    const mark = markOf(words);
+    if (mark === null) return false;
+    const isShort = last.right < right - (right - left) / 3;
+    if (element.type === "heading" || ended || isShort || mark.isBullet) return true;
+    return element.type === "item" && goesOn(mark, this.#counted.get(mark.style));
   }
 
   #indent(row: Row, left: number, text: PageText): Piece[] {
@@ -619,39 +626,15 @@ class Flow {
       return;
     }
     const first = line[0]!;
-    const before = pieces
-      .map((piece) => piece.text)
-      .join("")
-      .slice(-60);
-    const after = line
-      .map((piece) => piece.text)
-      .join("")
-      .slice(0, 60);
-    const broken = /(\p{L}+)[-\u00ad‐]$/u.exec(before);
-    const rest = /^\p{Ll}[\p{L}\p{M}]*/u.exec(after);
-    if (broken && rest && !this.#isHyphenated(broken[1]!, rest[0], before, after)) {
-      pieces[pieces.length - 1] = { ...end, text: end.text.slice(0, -1) };
-      pieces.push(...line);
-      return;
-    }
-    const keepsHyphen = /[\p{L}\p{N}][-‐]$/u.test(before) && /^[\p{L}\p{N}]/u.test(after);
+    const [before, after] = [wordsOf(pieces), wordsOf(line)];
+    const hyphen = hyphenBetween(before, after, this.#words);
     const unspaced =
       /[\p{sc=Han}\p{sc=Hira}\p{sc=Kana}\u3000-\u303f\uff00-\uffef]$/u.test(before) &&
       /^[\p{sc=Han}\p{sc=Hira}\p{sc=Kana}\u3000-\u303f\uff00-\uffef]/u.test(after);
-    if (!keepsHyphen && !unspaced) pieces.push({ text: " ", page: first.page, start: Math.max(0, first.start - 1) });
+    if (hyphen === "breaks") pieces[pieces.length - 1] = { ...end, text: end.text.slice(0, -1) };
+    else if (hyphen !== "belongs" && !unspaced)
+      pieces.push({ text: " ", page: first.page, start: Math.max(0, first.start - 1) });
     pieces.push(...line);
-  }
-
-  /**
-   * Whether a hyphen at a line's end belongs to the word, because the word occurs with the hyphen elsewhere. If the word occurs without
-   * the hyphen, or nowhere else, the hyphen only breaks it.
-   */
-  #isHyphenated(start: string, rest: string, before: string, after: string): boolean {
-    const whole = (text: string): string => text.toLowerCase();
-    if (this.#words.has(whole(start + rest))) return false;
-    const head = /[\p{L}-]+[-‐]$/u.exec(before)?.[0] ?? `${start}-`;
-    const tail = /^[\p{L}-]+/u.exec(after)?.[0] ?? rest;
-    return this.#words.has(whole(`${start}-${rest}`)) || this.#words.has(whole(head.replace("‐", "-") + tail));
   }
 }
 

@@ -90,13 +90,22 @@ function formatsOf(styles: XmlNode | null, from1904: boolean): Show[] {
   );
   return nodes(at(styles ?? undefined, "cellXfs")).map(({ attributes }) => {
     const id = Number(attributes.numFmtId ?? 0);
-    const code = own.get(id) ?? builtIn[id] ?? "General";
-    // Quoted words, escaped signs, colours and conditions do not tell the kind of number.
-    const kind = code.split(";")[0]!.replace(/"[^"]*"|\\.|\[(?!h|m|s)[^\]]*\]/gi, "");
-    if (/%/.test(kind)) return (value) => `${plain(value * 100)} %`;
-    if (/[dmyhs]/i.test(kind) && !/general/i.test(kind)) return (value) => dateText(value, kind, from1904);
-    return plain;
+    return showOf(own.get(id) ?? builtIn[id] ?? "General", from1904);
   });
+}
+
+/** What in a format does not tell the kind of number: quoted words, escaped signs, gaps, colours and conditions. */
+const aside = /"[^"]*"|[\\_*].|\[(?!(?:h+|m+|s+)\])[^\]]*\]/gi;
+
+function showOf(code: string, from1904: boolean): Show {
+  const kind = code.replace(aside, "").split(";")[0]!;
+  if (/%/.test(kind)) return (value) => `${plain(value * 100)} %`;
+  const elapsed = /\[([hms])/i.exec(kind)?.[1];
+  if (elapsed !== undefined) return (value) => elapsedText(value, elapsed.toLowerCase());
+  if (/[dmyhs]/i.test(kind) && !/general/i.test(kind)) return (value) => dateText(value, kind, from1904);
+  const digits = /^(00+)(?:\.[0#?]*)?$/.exec(kind.trim())?.[1];
+  if (digits !== undefined) return (value) => padded(value, digits.length);
+  return plain;
 }
 
 /** The built-in formats of ECMA-376 part 1, 18.8.30, that are not plain numbers. */
@@ -120,6 +129,25 @@ const builtIn: Record<number, string> = {
 /** Writes a number with fifteen significant digits, as spreadsheet programs do, so that 0.1 + 0.2 is 0.3. */
 const plain = (value: number): string => String(Number(value.toPrecision(15)));
 
+/** Writes a whole number with leading zeros, as in a postcode. */
+const padded = (value: number, digits: number): string =>
+  plain(value).replace(/^(-?)(\d+)/, (_, sign: string, whole: string) => sign + whole.padStart(digits, "0"));
+
+/** The file does not tell the language in which its program writes the names. */
+const monthName = new Intl.DateTimeFormat("en", { month: "long", timeZone: "UTC" });
+
+/** Writes a number of days as a duration whose first `unit` ("h", "m" or "s") goes beyond a day: 1.5 is 36:00 in hours. */
+function elapsedText(value: number, unit: string): string {
+  const seconds = Math.round(value * 86_400);
+  if (seconds < 0 || !Number.isSafeInteger(seconds)) return plain(value);
+  const two = (part: number): string => String(part % 60).padStart(2, "0");
+  const rest = `:${two(seconds)}`;
+  if (unit === "s") return String(seconds);
+  const minutes = Math.floor(seconds / 60);
+  if (unit === "m") return minutes + rest;
+  return `${Math.floor(minutes / 60)}:${two(minutes)}${rest === ":00" ? "" : rest}`;
+}
+
 /**
  * Writes a date, a time or both, depending on the format `kind`. `value` is the number of days since the end of 1899, with the time
  * of day as fraction. With `from1904`, as in files of old Macintosh programs, the days count from the start of 1904.
@@ -128,7 +156,9 @@ function dateText(value: number, kind: string, from1904: boolean): string {
   if (value < 0 || value > 2_958_466) return plain(value);
   // Spreadsheets count 1900 as a leap year, so before March 1900 their day numbers are one too low for this calculation.
   const days = from1904 ? value + 1462 : value < 60 ? value + 1 : value;
-  const iso = new Date(Math.round((days - 25_569) * 86_400) * 1000).toISOString();
+  const date = new Date(Math.round((days - 25_569) * 86_400) * 1000);
+  if (/^\s*m{3,}\s*$/i.test(kind)) return monthName.format(date);
+  const iso = date.toISOString();
   const hasDay = /[dy]/i.test(kind);
   const time = iso.slice(11, 19).replace(/:00$/, "");
   if (!hasDay) return time;
