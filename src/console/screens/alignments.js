@@ -6,7 +6,6 @@ import {
 	facts,
 	fill,
 	form,
-	go,
 	h,
 	head,
 	link,
@@ -97,7 +96,7 @@ async function showNew(view) {
 			fill(told, notice("plain", t("align.estimating")));
 			try {
 				const estimate = await call("alignments_estimate", { body: values });
-				fill(told, estimateOf(estimate), startForm(values));
+				fill(told, estimateOf(estimate), startForm(view, values));
 				told.scrollIntoView({ block: "nearest" });
 			} catch (error) {
 				fill(told);
@@ -128,15 +127,15 @@ function estimateOf({ passages, targets, rows, train_tokens, memory_bytes, gpu_m
 	);
 }
 
-/** @param {Values} values */
-function startForm(values) {
+/** @param {View} view @param {Values} values */
+function startForm(view, values) {
 	// Every press of the button sends the same idempotency key, so the alignment is started only once.
 	const key = onceKey();
 	return form([], {
 		submit: t("align.start"),
 		async onSubmit() {
 			const { alignment_id } = await call("alignments_create", { body: values, onceKey: key });
-			go(`#/alignments/${alignment_id}`);
+			view.go(`#/alignments/${alignment_id}`);
 		},
 	});
 }

@@ -10,7 +10,6 @@ import {
 	facts,
 	fill,
 	form,
-	go,
 	h,
 	head,
 	inHand,
@@ -56,7 +55,7 @@ export async function show(view) {
 	const status = await call("alignments_status", { params: id });
 	const choose = h(
 		"select",
-		{ onchange: () => go(`#/auto-align/${choose.value}`) },
+		{ onchange: () => view.go(`#/auto-align/${choose.value}`) },
 		projects.map((one) => h("option", { value: one.id, selected: one.id === id }, one.name)),
 	);
 	fill(
@@ -64,7 +63,7 @@ export async function show(view) {
 		top,
 		h("div.filters", h("label", t("field.alignment"), choose)),
 		await requestsOf(view, status),
-		section(t("auto.new"), await newForm(id, status.benchmark_id ?? null)),
+		section(t("auto.new"), await newForm(view, id, status.benchmark_id ?? null)),
 	);
 }
 
@@ -87,8 +86,8 @@ async function requestsOf(view, { alignment_id, auto_align = [] }) {
 	return section(t("auto.requests"), element, smallPrint(t("field.scale")));
 }
 
-/** @param {string} id @param {string | null} benchmarkId */
-async function newForm(id, benchmarkId) {
+/** @param {View} view @param {string} id @param {string | null} benchmarkId */
+async function newForm(view, id, benchmarkId) {
 	const benchmarks = await benchmarkOptions();
 	const key = onceKey();
 	return form(
@@ -121,7 +120,7 @@ async function newForm(id, benchmarkId) {
 					body,
 					onceKey: key,
 				});
-				go(`#/auto-align/${id}?run=${auto_align_id}`);
+				view.go(`#/auto-align/${id}?run=${auto_align_id}`);
 			},
 		},
 	);

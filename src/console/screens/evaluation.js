@@ -3,13 +3,12 @@ import { call } from "../api/client.js";
 import {
 	actButton,
 	badge,
-	dangerButton,
+	deleteButton,
 	difference,
 	every,
 	facts,
 	fill,
 	filteredItems,
-	go,
 	h,
 	head,
 	interval,
@@ -67,7 +66,6 @@ function headOf(view, record) {
 	const { evaluation_id, evaluation_name: name, status } = record;
 	const params = evaluation_id;
 	const stop = () => call("evaluations_stop", { params }).then(view.reload);
-	const remove = () => call("evaluations_delete", { params }).then(() => go("#/evaluations"));
 	return head(name, {
 		back: "evaluations",
 		actions: [
@@ -75,7 +73,7 @@ function headOf(view, record) {
 			status === "READY" && link(compareLink(record), t("evaluations.compare")),
 			isUnderWay(record)
 				? actButton(view, t("action.stop"), stop, { kind: "danger" })
-				: dangerButton(view, t("action.delete"), t("action.delete.of", { name }), t("evaluation.delete.text"), remove),
+				: deleteButton(view, "evaluations", name, t("evaluation.delete.text")),
 		],
 	});
 }

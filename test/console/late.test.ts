@@ -1,0 +1,72 @@
+// Answers that arrive late: what the user did meanwhile stays, and what changed meanwhile is shown.
+import assert from "node:assert/strict";
+import { after, before, describe, test } from "node:test";
+import type { Browser, Page, Route } from "playwright-core";
+import { type Scripted, scriptedHouse } from "../helpers/scripted.ts";
+import { openBrowser, openPage, signIn, visit, withoutBrowser } from "./browser.ts";
+import { allScopes } from "./worked-in.ts";
+
+/** Holds the first request to a path back, and resolves to it when it has been sent. */
+function held(page: Page, path: string): Promise<Route> {
+  const { promise, resolve } = Promise.withResolvers<Route>();
+  return page.route(path, resolve, { times: 1 }).then(() => promise);
+}
+
+describe("what arrives late", { skip: withoutBrowser }, () => {
+  let it: Scripted;
+  let browser: Browser;
+  before(async () => {
+    [it, browser] = await Promise.all([scriptedHouse(), openBrowser()]);
+    const { key } = (await it.house.admin("key.create", { user: "ada", scopes: allScopes })) as { key: string };
+    it.key = key;
+    await it.call("documents.upload", { files: [{ name: "Quays.txt", content: "Quay 7 opens at eight." }] });
+  });
+  after(async () => {
+    await browser?.close();
+    await it?.close();
+  });
+
+  test("an action that ends after the user has gone on leaves the other screen as it is", async () => {
+    const { page, wrong } = await openPage(browser, it.url);
+    await signIn(page, it.key);
+    const goOn = async (sent: Route, json: object): Promise<void> => {
+      await visit(page, "#/playground");
+      const question = page.getByLabel("Question");
+      await question.fill("When does quay 7 open?");
+      await Promise.all([page.waitForResponse(sent.request().url()), sent.fulfill({ json })]);
+      await page.waitForTimeout(300);
+      assert.equal(await question.inputValue(), "When does quay 7 open?");
+    };
+    await visit(page, "#/models");
+    await page.locator("summary", { hasText: "Add a base model" }).click();
+    await page.getByLabel("From the configured mirror of Hugging Face").fill("hf://harbour/small");
+    const reloads = held(page, "**/models/import");
+    await page.getByRole("button", { name: "Import", exact: true }).click();
+    await goOn(await reloads, {});
+    await visit(page, "#/agents/new");
+    await page.getByLabel("Name", { exact: true }).fill("desk");
+    const leads = held(page, "**/agents");
+    await page.getByRole("button", { name: "Make the agent" }).click();
+    await goOn(await leads, { data: { id: "agent_made" } });
+    assert.deepEqual(wrong, []);
+    await page.context().close();
+  });
+
+  test("an action whose screen was loaded again meanwhile still loads it", async () => {
+    const { page, wrong } = await openPage(browser, it.url);
+    await signIn(page, it.key);
+    const { data } = (await it.call("agents.create", { body: { name: "desk", base_model: it.baseId } })).body;
+    await visit(page, `#/agents/${data.id}`);
+    const removal = held(page, `**/agents/${data.id}`);
+    await page.getByRole("button", { name: "Delete" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
+    const sent = await removal;
+    await page.getByRole("button", { name: "Save" }).click();
+    await page.getByText("Saved").waitFor();
+    await page.locator("main .loading").waitFor({ state: "detached" });
+    await sent.continue();
+    await page.waitForURL(/#\/agents$/);
+    assert.deepEqual(wrong, []);
+    await page.context().close();
+  });
+});
