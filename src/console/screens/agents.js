@@ -49,6 +49,8 @@ export async function show(view) {
 /** @param {Agent} [agent] @returns {Promise<Field[]>} */
 async function fieldsOf(agent) {
 	const models = await modelOptions();
+	// A deleted model cannot be sent, so its option has no value.
+	if (agent && !models.some(({ value }) => value === agent.base_model)) models.unshift({ value: "", text: agent.base_model_name });
 	const current = agent?.base_model ?? models[0]?.value ?? "";
 	return [
 		{ name: "name", label: t("field.name"), required: true, value: agent?.name ?? "", more: { maxlength: 200 } },
@@ -66,7 +68,7 @@ async function fieldsOf(agent) {
 			type: "number",
 			value: agent?.temperature ?? 1,
 			hint: t("playground.temperature.hint"),
-			more: { min: 0, max: 2, step: 0.1 },
+			more: { min: 0, max: 2, step: "any" },
 		},
 		{ name: "description", label: t("field.description"), value: agent?.description ?? "", hint: t("field.optional") },
 		{
