@@ -12,6 +12,12 @@ function held(page: Page, path: string): Promise<Route> {
   return page.route(path, resolve, { times: 1 }).then(() => promise);
 }
 
+const range = { low: 1, likely: 2, high: 3 };
+const estimate = {
+  ...{ passages: 2, targets: 4, rows: range, train_tokens: range },
+  ...{ memory_bytes: 1, gpu_memory_bytes: 0, minutes: null },
+};
+
 describe("what arrives late", { skip: withoutBrowser }, () => {
   let it: Scripted;
   let browser: Browser;
@@ -24,6 +30,29 @@ describe("what arrives late", { skip: withoutBrowser }, () => {
   after(async () => {
     await browser?.close();
     await it?.close();
+  });
+
+  test("an estimate for former values is dropped", async () => {
+    const { page, wrong } = await openPage(browser, it.url);
+    await signIn(page, it.key);
+    await visit(page, "#/alignments/new");
+    await page.getByLabel("Name", { exact: true }).fill("Harbour");
+    const start = page.getByRole("button", { name: "Start the alignment" });
+    const ask = page.getByRole("button", { name: "Estimate" });
+    const former = held(page, "**/estimate");
+    await ask.click();
+    const sent = await former;
+    await page.getByLabel("Quays.txt").uncheck();
+    await sent.fulfill({ json: estimate });
+    // The button can be pressed again once the answer has arrived.
+    await page.locator("button.primary:not([aria-disabled])", { hasText: "Estimate" }).waitFor();
+    assert.equal(await start.count(), 0);
+    await page.getByLabel("Quays.txt").check();
+    await page.route("**/estimate", (route) => route.fulfill({ json: estimate }));
+    await ask.click();
+    await start.waitFor();
+    assert.deepEqual(wrong, []);
+    await page.context().close();
   });
 
   test("an action that ends after the user has gone on leaves the other screen as it is", async () => {

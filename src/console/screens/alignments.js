@@ -93,9 +93,11 @@ async function showNew(view) {
 	const made = form(fields, {
 		submit: t("align.estimate"),
 		async onSubmit(values) {
-			fill(told, notice("plain", t("align.estimating")));
+			const waiting = notice("plain", t("align.estimating"));
+			fill(told, waiting);
 			try {
 				const estimate = await call("alignments_estimate", { body: values });
+				if (!waiting.isConnected) return;
 				fill(told, estimateOf(estimate), startForm(view, values));
 				told.scrollIntoView({ block: "nearest" });
 			} catch (error) {
@@ -104,7 +106,7 @@ async function showNew(view) {
 			}
 		},
 	});
-	// The estimate is for the former values, so it is removed.
+	// The estimate is for the former values, so it is removed, or dropped if it is still to come.
 	made.addEventListener("change", () => fill(told));
 	fill(place, top, section(t("align.what"), made), told);
 }
