@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import type { Browser } from "playwright-core";
-import { insertBase } from "../helpers/rows.ts";
+import { insertAlignment, insertBase } from "../helpers/rows.ts";
 import { type Scripted, scriptedHouse } from "../helpers/scripted.ts";
 import { openBrowser, openPage, picture, seriousFindings, signIn, visit, withoutBrowser } from "./browser.ts";
 
@@ -100,6 +100,16 @@ describe("with an aligned model", { skip: withoutBrowser }, () => {
     assert.equal((await patched).status(), 200);
     const { data } = (await it.call("agents.get", { params: { agent_id } })).body;
     assert.deepEqual([data.description, data.base_model, data.temperature], ["Answers at the desk", base_model, 0.25]);
+    assert.deepEqual(wrong, []);
+    await page.context().close();
+  });
+
+  test("auto-align of an alignment that failed is about that alignment", async () => {
+    const failedId = insertAlignment(it.store, "ada", it.baseId, "failed");
+    const { page, wrong } = await openPage(browser, it.url);
+    await signIn(page, it.key);
+    await visit(page, `#/auto-align/${failedId}`);
+    assert.equal(await page.getByLabel("Alignment").inputValue(), failedId);
     assert.deepEqual(wrong, []);
     await page.context().close();
   });

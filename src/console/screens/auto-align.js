@@ -49,14 +49,15 @@ export async function show(view) {
 	const query = { status: "COMPLETED" };
 	const projects = await callAll("alignments_list", (reply) => reply.alignment_projects, { query });
 	const top = head(t("nav.auto-align"), { lead: t("auto.lead") });
-	const [first] = projects;
-	if (!first) return fill(place, top, empty(t("auto.none"), t("auto.none.hint"), mainLink("#/alignments/new", t("alignments.new"))));
-	const id = view.id ?? first.id;
+	const id = view.id ?? projects[0]?.id;
+	if (!id) return fill(place, top, empty(t("auto.none"), t("auto.none.hint"), mainLink("#/alignments/new", t("alignments.new"))));
 	const status = await call("alignments_status", { params: id });
+	// The address may name an alignment that is not completed.
+	const all = projects.some((one) => one.id === id) ? projects : [{ id, name: status.name }, ...projects];
 	const choose = h(
 		"select",
 		{ onchange: () => view.go(`#/auto-align/${choose.value}`) },
-		projects.map((one) => h("option", { value: one.id, selected: one.id === id }, one.name)),
+		all.map((one) => h("option", { value: one.id, selected: one.id === id }, one.name)),
 	);
 	fill(
 		place,
