@@ -98,4 +98,23 @@ describe("what arrives late", { skip: withoutBrowser }, () => {
     assert.deepEqual(wrong, []);
     await page.context().close();
   });
+
+  test("an evaluation's badge follows its status", async () => {
+    const content = JSON.stringify({ instruction: "When does quay 7 open?", response: "at eight" });
+    const { benchmark_id } = (await it.call("benchmarks.upload", { files: [{ name: "Quays.jsonl", content }] })).body;
+    const asked = { model_id: it.baseId, benchmark_id };
+    const { evaluation_id } = (await it.call("evaluations.create", { body: asked })).body;
+    const record = (await it.call("evaluations.get", { params: { evaluation_id } })).body;
+    let status = "QUEUED";
+    const { page, wrong } = await openPage(browser, it.url);
+    await signIn(page, it.key);
+    await page.route(`**/evaluations/${evaluation_id}`, (route) => route.fulfill({ json: { ...record, status } }));
+    await visit(page, `#/evaluations/${evaluation_id}`);
+    const badge = page.locator(".head .badge");
+    assert.equal(await badge.textContent(), "queued");
+    status = "PROCESSING";
+    await badge.getByText("in progress", { exact: true }).waitFor({ timeout: 20_000 });
+    assert.deepEqual(wrong, []);
+    await page.context().close();
+  });
 });

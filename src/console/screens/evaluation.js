@@ -46,15 +46,18 @@ export async function showEvaluation(view, id) {
 	const params = id;
 	const record = await call("evaluations_get", { params });
 	const results = record.status === "READY" ? await call("evaluations_results", { params }) : null;
+	const top = h("div", headOf(view, record));
 	const state = h("div", stateOf(record));
 	const [told, about] = await Promise.all([results && resultsOf(results), aboutOf(record, results)]);
-	fill(place, headOf(view, record), state, told, about);
+	fill(place, top, state, told, about);
+	let { status } = record;
 	if (isUnderWay(record))
 		void every(signal, 2_000, async () => {
 			const now = await call("evaluations_get", { params });
-			if (isUnderWay(now)) fill(state, stateOf(now));
-			else await view.reload();
-			return isUnderWay(now);
+			if (!isUnderWay(now)) return view.reload();
+			fill(state, stateOf(now));
+			if (now.status !== status) fill(top, headOf(view, now));
+			status = now.status;
 		});
 }
 
