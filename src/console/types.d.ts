@@ -16,8 +16,10 @@ interface View {
 	signal: AbortSignal;
 	/** Shows an error above the screen. */
 	fail: (error: unknown) => void;
-	/** Loads and shows the screen again. */
+	/** Loads and shows the screen again, unless the user has left it. */
 	reload: () => Promise<void>;
+	/** Leads to another screen, unless the user has already gone to one. */
+	go: (hash: string) => void;
 }
 type Screens = Record<string, [scope: string, load: () => Promise<{ show: (view: View) => Promise<void> }>]>;
 

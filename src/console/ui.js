@@ -9,4 +9,3 @@ export * from "./parts/progress.js";
 export * from "./parts/states.js";
 export * from "./parts/table.js";
 export * from "./shell/language.js";
-export { go } from "./shell/router.js";

@@ -15,6 +15,7 @@ import {
   readFileSync,
   readlinkSync,
   readSync,
+  realpathSync,
   renameSync,
   rmSync,
   statSync,
@@ -200,9 +201,11 @@ function removeUnfinished(runtime: string): void {
 /** Removes the folders of other versions from which no process runs. */
 function removeUnused(runtime: string, id: string): void {
   const running = executablesOfProcesses();
+  // The paths of the processes have no links in them.
+  const real = realpathSync(runtime);
   for (const name of readdirSync(runtime)) {
     const folder = join(runtime, name);
-    if (name === id || isTemporary(name) || running.some((path) => path.startsWith(`${folder}/`))) continue;
+    if (name === id || isTemporary(name) || running.some((path) => path.startsWith(`${join(real, name)}/`))) continue;
     // The folder is renamed first, so that a process that starts now finds the whole folder or none.
     const condemned = temporaryName(folder);
     renameSync(folder, condemned);

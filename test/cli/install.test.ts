@@ -20,14 +20,14 @@ interface Report {
 const systemFiles = ["passwd", "group", "shadow", "gshadow", "login.defs", "nsswitch.conf", "ld.so.cache", "systemd"];
 
 /** A machine to install on: commands see its /etc, and no systemd that runs. */
-function makeMachine(context: TestContext) {
+function makeMachine(context: TestContext, umask = "022") {
   const folder = temporaryFolder(context);
   const etc = join(folder, "etc");
   for (const name of ["etc/systemd/system", "cache"]) mkdirSync(join(folder, name), { recursive: true });
   for (const name of systemFiles)
     if (existsSync(join("/etc", name)))
       cpSync(join("/etc", name), join(etc, name), { recursive: true, dereference: false });
-  const prepare = `mount --bind ${etc} /etc && mount --bind ${folder}/cache /var/cache && mount -t tmpfs none /run && exec "$@"`;
+  const prepare = `umask ${umask} && mount --bind ${etc} /etc && mount --bind ${folder}/cache /var/cache && mount -t tmpfs none /run && exec "$@"`;
   const run = (...words: string[]): Promise<Finished> => {
     const child = startProcess("unshare", [
       "--mount",
@@ -97,6 +97,17 @@ test("what cannot be written into a unit is refused", async () => {
     ["--prefix", "/"],
   ])
     assert.equal((await plumbline(["install", "--dry-run", ...words])).code, exitCodes.usage.code, words.join(" "));
+});
+
+test("whatever the umask, the service's user reaches what was installed", {
+  skip: !canInstall && "needs root",
+}, async (context) => {
+  const { folder, etc, wanted, answer } = makeMachine(context, "077");
+  await answer("install", ...wanted);
+  const modeOf = (path: string): string => (statSync(path).mode & 0o777).toString(8);
+  for (const path of ["usr", "usr/bin", "usr/lib", "usr/lib/plumbline", "usr/lib/plumbline/current", "var", "var/lib"])
+    assert.equal(modeOf(join(folder, path)), "755", path);
+  assert.deepEqual([modeOf(join(folder, "var/lib/data")), modeOf(join(etc, "plumbline"))], ["700", "755"]);
 });
 
 test("installed, installed again, uninstalled, purged", { skip: !canInstall && "needs root" }, async (context) => {

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import type { Browser } from "playwright-core";
+import { insertAlignment, insertBase } from "../helpers/rows.ts";
 import { type Scripted, scriptedHouse } from "../helpers/scripted.ts";
 import { openBrowser, openPage, picture, seriousFindings, signIn, visit, withoutBrowser } from "./browser.ts";
 
@@ -79,6 +80,36 @@ describe("with an aligned model", { skip: withoutBrowser }, () => {
     assert.equal((await it.get("/api/v3/agents", { headers: { authorization: `Bearer ${key}` } })).status, 200);
     await page.getByRole("button", { name: "Close" }).click();
     await page.getByRole("row", { name: /a script/ }).waitFor();
+    assert.deepEqual(wrong, []);
+    await page.context().close();
+  });
+
+  test("an agent keeps its deleted model and its temperature when its description is changed", async () => {
+    const base_model = insertBase(it.store, "old");
+    const asked = { name: "desk", base_model, temperature: 0.25 };
+    const agent_id = (await it.call("agents.create", { body: asked })).body.data.id as string;
+    it.store.prepare<string[]>("DELETE FROM base_model WHERE id = ?").run(base_model);
+    const { page, wrong } = await openPage(browser, it.url);
+    await signIn(page, it.key);
+    await visit(page, `#/agents/${agent_id}`);
+    const model = page.getByLabel("Model", { exact: true });
+    assert.equal(await model.locator("option:checked").textContent(), "old");
+    const patched = page.waitForResponse((response) => response.request().method() === "PATCH", { timeout: 20_000 });
+    await page.getByLabel("Description").fill("Answers at the desk");
+    await page.getByRole("button", { name: "Save" }).click();
+    assert.equal((await patched).status(), 200);
+    const { data } = (await it.call("agents.get", { params: { agent_id } })).body;
+    assert.deepEqual([data.description, data.base_model, data.temperature], ["Answers at the desk", base_model, 0.25]);
+    assert.deepEqual(wrong, []);
+    await page.context().close();
+  });
+
+  test("auto-align of an alignment that failed is about that alignment", async () => {
+    const failedId = insertAlignment(it.store, "ada", it.baseId, "failed");
+    const { page, wrong } = await openPage(browser, it.url);
+    await signIn(page, it.key);
+    await visit(page, `#/auto-align/${failedId}`);
+    assert.equal(await page.getByLabel("Alignment").inputValue(), failedId);
     assert.deepEqual(wrong, []);
     await page.context().close();
   });

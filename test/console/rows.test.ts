@@ -223,6 +223,14 @@ for (const n of [1, 2000])
         await show(page, "alignments/new");
         await page.getByLabel("Search Documents").fill("_2026 1999");
         assert.equal(await page.locator(".checks label.check:visible").count(), 1);
+        // Enter in the search does not submit the form around it.
+        await show(page, "benchmarks/new");
+        const posted: string[] = [];
+        page.on("request", (request) => void (request.method() === "POST" && posted.push(request.url())));
+        await page.getByLabel("Search Documents").fill("_2026 1999");
+        await page.keyboard.press("Enter");
+        await page.getByLabel("Questions wanted").fill("5");
+        assert.deepEqual(posted, []);
         await show(page, `benchmarks/${all.benchmarkId}`);
         await page.getByText("2,000 of 2,000").waitFor();
         assert.equal(await page.locator(".list > li").count(), 50);

@@ -141,7 +141,11 @@ test("a folder that was copied, or has lost its seal, is hashed once and stands"
 });
 
 test("folders of other versions are removed, unless a process runs from them", async () => {
-  const runtime = join(folder, "versions");
+  // The system tells where a process really runs from, so the folder is reached through a link here.
+  const [real, linked] = [join(folder, "real"), join(folder, "linked")];
+  mkdirSync(real);
+  symlinkSync(real, linked);
+  const runtime = join(linked, "versions");
   const [unused, used] = [join(runtime, "0000"), join(runtime, "1111")];
   for (const one of [unused, used]) mkdirSync(one, { recursive: true });
   copyFileSync("/bin/cat", join(used, "program"));

@@ -17,7 +17,7 @@ import {
   systemPlaces,
   upgradeBackup,
 } from "./layout.ts";
-import { isPlaced, linkDurably, ownProgram, placeProgram, targetOf } from "./program.ts";
+import { isPlaced, linkDurably, makePublicFolder, ownProgram, placeProgram, targetOf } from "./program.ts";
 import { isSystemdRunning, serviceOf, unitName } from "./service.ts";
 import { command, type Step, succeeds } from "./steps.ts";
 import { renderSettings, renderUnit } from "./unit.ts";
@@ -75,6 +75,7 @@ export async function planInstall(wanted: Partial<Wanted>, at: Layout): Promise<
       },
       async act() {
         const { uid, gid } = await accountOf();
+        await makePublicFolder(dirname(data));
         await mkdir(data, { recursive: true });
         await chown(data, uid, gid);
         await chmod(data, 0o700);
@@ -84,8 +85,6 @@ export async function planInstall(wanted: Partial<Wanted>, at: Layout): Promise<
       what: `copy the program ${program} to ${place}`,
       isDone: () => isPlaced(program, place),
       async act() {
-        await makePublicFolder(at.library);
-        await makePublicFolder(at.versionFolder(version));
         await placeProgram(program, place);
       },
     },
@@ -158,11 +157,6 @@ async function refuseOther({ user, data }: Wanted, version: string, before: Inst
 function nothingThere(error: unknown): string[] {
   if (isErrno(error, "ENOENT", "EACCES")) return [];
   throw error;
-}
-
-/** Makes a folder that everyone may enter, whatever the umask. The mode of an existing folder is not changed. */
-async function makePublicFolder(folder: string): Promise<void> {
-  if ((await mkdir(folder, { recursive: true })) !== undefined) await chmod(folder, 0o755);
 }
 
 async function writePublic(path: string, content: string, mode: number): Promise<void> {

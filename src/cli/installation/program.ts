@@ -106,8 +106,8 @@ export async function placeProgram(file: string, place: string): Promise<void> {
   const found = await stat(file).catch(() => null);
   if (!found) throw new Failure("file_missing", `The file ${file} does not exist`);
   if (!found.isFile()) throw invalidProgram(file, "it is not a file");
-  // The mode is set whatever the umask, because the service's user runs the program.
-  if ((await mkdir(dirname(place), { recursive: true })) !== undefined) await chmod(dirname(place), 0o755);
+  // The service's user runs the program.
+  await makePublicFolder(dirname(place));
   if (await isOfTree(file)) return linkDurably(await realpath(file), place);
   const temporary = temporaryName(place);
   try {
@@ -121,6 +121,16 @@ export async function placeProgram(file: string, place: string): Promise<void> {
     throw error;
   }
   await syncFolder(dirname(place));
+}
+
+/**
+ * Makes a folder, and those above it, so that everyone may enter them, whatever the umask. The modes of existing folders are not
+ * changed.
+ */
+export async function makePublicFolder(folder: string): Promise<void> {
+  const first = await mkdir(folder, { recursive: true });
+  if (first === undefined) return;
+  for (let made = folder; made.length >= first.length; made = dirname(made)) await chmod(made, 0o755);
 }
 
 /** Makes or replaces a symbolic link in one step, so that at any moment it leads to the old or to the new target. */

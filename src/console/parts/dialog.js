@@ -1,4 +1,5 @@
 // Modal dialogs. The browser's dialog element keeps the focus inside, closes on Escape, and returns the focus to where it was.
+import { call } from "../api/client.js";
 import { t } from "../shell/language.js";
 import { h, newId } from "./dom.js";
 import { actButton } from "./page.js";
@@ -36,6 +37,24 @@ export const dangerButton = (view, act, title, text, perform, isOff) =>
 			if (await isConfirmed(title, text, act)) await perform();
 		},
 		{ kind: "danger", isOff },
+	);
+
+/**
+ * Makes a button that deletes the thing of the screen's address, and then leads to the list that it was in.
+ * @param {View} view
+ * @param {"documents" | "benchmarks" | "alignments" | "models" | "evaluations" | "agents"} list
+ * @param {string} name
+ * @param {string} text what will happen
+ * @param {{ act?: string, isOff?: boolean, query?: Record<string, boolean> }} [options] `act`: the button's text
+ */
+export const deleteButton = (view, list, name, text, { act = t("action.delete"), isOff, query = {} } = {}) =>
+	dangerButton(
+		view,
+		act,
+		t("action.delete.of", { name }),
+		text,
+		() => call(`${list}_delete`, { params: String(view.id), query }).then(() => view.go(`#/${list}`)),
+		isOff,
 	);
 
 /** @param {string} title @param {string} text @param {string} act @returns {Promise<boolean>} */

@@ -126,7 +126,8 @@ function checks({ name, label, options = [] }, error, hintLine) {
 	});
 	for (const { input } of boxes) input.addEventListener("change", draw);
 	const find = t("filter.find", { what: label });
-	const search = h("input", { type: "search", autocomplete: "off", "aria-label": find, placeholder: find });
+	// It belongs to no form, so that Enter submits none.
+	const search = h("input", { form: "", type: "search", autocomplete: "off", "aria-label": find, placeholder: find });
 	search.addEventListener("input", () => {
 		const wanted = search.value.trim().toLowerCase();
 		for (const { row } of boxes) row.hidden = !row.textContent?.toLowerCase().includes(wanted);

@@ -5,12 +5,11 @@ import {
 	announce,
 	append,
 	code,
-	dangerButton,
+	deleteButton,
 	entries,
 	facts,
 	fill,
 	form,
-	go,
 	h,
 	head,
 	link,
@@ -50,6 +49,8 @@ export async function show(view) {
 /** @param {Agent} [agent] @returns {Promise<Field[]>} */
 async function fieldsOf(agent) {
 	const models = await modelOptions();
+	// A deleted model cannot be sent, so its option has no value.
+	if (agent && !models.some(({ value }) => value === agent.base_model)) models.unshift({ value: "", text: agent.base_model_name });
 	const current = agent?.base_model ?? models[0]?.value ?? "";
 	return [
 		{ name: "name", label: t("field.name"), required: true, value: agent?.name ?? "", more: { maxlength: 200 } },
@@ -67,7 +68,7 @@ async function fieldsOf(agent) {
 			type: "number",
 			value: agent?.temperature ?? 1,
 			hint: t("playground.temperature.hint"),
-			more: { min: 0, max: 2, step: 0.1 },
+			more: { min: 0, max: 2, step: "any" },
 		},
 		{ name: "description", label: t("field.description"), value: agent?.description ?? "", hint: t("field.optional") },
 		{
@@ -81,19 +82,19 @@ async function fieldsOf(agent) {
 }
 
 /** @param {View} view */
-async function showNew({ place }) {
+async function showNew(view) {
 	const key = onceKey();
 	const top = head(t("agents.new"), { back: "agents" });
 	const fields = await fieldsOf();
-	if (!fields.some(({ options }) => options?.length)) return fill(place, top, noModel("models.nobase"));
+	if (!fields.some(({ options }) => options?.length)) return fill(view.place, top, noModel("models.nobase"));
 	const made = form(fields, {
 		submit: t("agents.make"),
 		async onSubmit(body) {
 			const { data } = await call("agents_create", { body, onceKey: key });
-			go(`#/agents/${data.id}`);
+			view.go(`#/agents/${data.id}`);
 		},
 	});
-	fill(place, top, section(t("agents.what"), made));
+	fill(view.place, top, section(t("agents.what"), made));
 }
 
 /** @param {View} view @param {string} id */
@@ -102,7 +103,6 @@ async function showAgent(view, id) {
 	const params = id;
 	const { data: agent } = await call("agents_get", { params });
 	const { turns } = await call("agents_conversations", { params, query: { limit: 50 } });
-	const remove = () => call("agents_delete", { params }).then(() => go("#/agents"));
 	const change = form(await fieldsOf(agent), {
 		submit: t("action.save"),
 		async onSubmit(values) {
@@ -120,10 +120,7 @@ async function showAgent(view, id) {
 		head(agent.name, {
 			lead: agent.description,
 			back: "agents",
-			actions: [
-				statusBadge(agent.status),
-				dangerButton(view, t("action.delete"), t("action.delete.of", { name: agent.name }), t("agents.delete.text"), remove),
-			],
+			actions: [statusBadge(agent.status), deleteButton(view, "agents", agent.name, t("agents.delete.text"))],
 		}),
 		h("div.columns", section(t("agents.ask"), askForm(params, count)), section(t("agents.figures"), figures)),
 		section(t("agents.what"), change),

@@ -5,13 +5,13 @@ import {
 	actButton,
 	badge,
 	dangerButton,
+	deleteButton,
 	details,
 	duration,
 	entries,
 	every,
 	facts,
 	fill,
-	go,
 	h,
 	head,
 	inHand,
@@ -136,14 +136,7 @@ function headOf(view, status) {
 				dangerButton(view, t("action.stop"), t("alignment.stop", { name }), t("alignment.stop.text"), () =>
 					call("alignments_stop", { params }).then(view.reload),
 				),
-			canDelete &&
-				dangerButton(
-					view,
-					over ? t("action.delete") : t("action.cancel"),
-					t("action.delete.of", { name }),
-					t("alignment.delete.text"),
-					() => call("alignments_delete", { params }).then(() => go("#/alignments")),
-				),
+			canDelete && deleteButton(view, "alignments", name, t("alignment.delete.text"), over ? {} : { act: t("action.cancel") }),
 		],
 	});
 }

@@ -6,7 +6,6 @@ import {
 	facts,
 	fill,
 	form,
-	go,
 	h,
 	head,
 	link,
@@ -94,10 +93,12 @@ async function showNew(view) {
 	const made = form(fields, {
 		submit: t("align.estimate"),
 		async onSubmit(values) {
-			fill(told, notice("plain", t("align.estimating")));
+			const waiting = notice("plain", t("align.estimating"));
+			fill(told, waiting);
 			try {
 				const estimate = await call("alignments_estimate", { body: values });
-				fill(told, estimateOf(estimate), startForm(values));
+				if (!waiting.isConnected) return;
+				fill(told, estimateOf(estimate), startForm(view, values));
 				told.scrollIntoView({ block: "nearest" });
 			} catch (error) {
 				fill(told);
@@ -105,7 +106,7 @@ async function showNew(view) {
 			}
 		},
 	});
-	// The estimate is for the former values, so it is removed.
+	// The estimate is for the former values, so it is removed, or dropped if it is still to come.
 	made.addEventListener("change", () => fill(told));
 	fill(place, top, section(t("align.what"), made), told);
 }
@@ -128,15 +129,15 @@ function estimateOf({ passages, targets, rows, train_tokens, memory_bytes, gpu_m
 	);
 }
 
-/** @param {Values} values */
-function startForm(values) {
+/** @param {View} view @param {Values} values */
+function startForm(view, values) {
 	// Every press of the button sends the same idempotency key, so the alignment is started only once.
 	const key = onceKey();
 	return form([], {
 		submit: t("align.start"),
 		async onSubmit() {
 			const { alignment_id } = await call("alignments_create", { body: values, onceKey: key });
-			go(`#/alignments/${alignment_id}`);
+			view.go(`#/alignments/${alignment_id}`);
 		},
 	});
 }

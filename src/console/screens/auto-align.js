@@ -10,7 +10,6 @@ import {
 	facts,
 	fill,
 	form,
-	go,
 	h,
 	head,
 	inHand,
@@ -50,21 +49,22 @@ export async function show(view) {
 	const query = { status: "COMPLETED" };
 	const projects = await callAll("alignments_list", (reply) => reply.alignment_projects, { query });
 	const top = head(t("nav.auto-align"), { lead: t("auto.lead") });
-	const [first] = projects;
-	if (!first) return fill(place, top, empty(t("auto.none"), t("auto.none.hint"), mainLink("#/alignments/new", t("alignments.new"))));
-	const id = view.id ?? first.id;
+	const id = view.id ?? projects[0]?.id;
+	if (!id) return fill(place, top, empty(t("auto.none"), t("auto.none.hint"), mainLink("#/alignments/new", t("alignments.new"))));
 	const status = await call("alignments_status", { params: id });
+	// The address may name an alignment that is not completed.
+	const all = projects.some((one) => one.id === id) ? projects : [{ id, name: status.name }, ...projects];
 	const choose = h(
 		"select",
-		{ onchange: () => go(`#/auto-align/${choose.value}`) },
-		projects.map((one) => h("option", { value: one.id, selected: one.id === id }, one.name)),
+		{ onchange: () => view.go(`#/auto-align/${choose.value}`) },
+		all.map((one) => h("option", { value: one.id, selected: one.id === id }, one.name)),
 	);
 	fill(
 		place,
 		top,
 		h("div.filters", h("label", t("field.alignment"), choose)),
 		await requestsOf(view, status),
-		section(t("auto.new"), await newForm(id, status.benchmark_id ?? null)),
+		section(t("auto.new"), await newForm(view, id, status.benchmark_id ?? null)),
 	);
 }
 
@@ -87,8 +87,8 @@ async function requestsOf(view, { alignment_id, auto_align = [] }) {
 	return section(t("auto.requests"), element, smallPrint(t("field.scale")));
 }
 
-/** @param {string} id @param {string | null} benchmarkId */
-async function newForm(id, benchmarkId) {
+/** @param {View} view @param {string} id @param {string | null} benchmarkId */
+async function newForm(view, id, benchmarkId) {
 	const benchmarks = await benchmarkOptions();
 	const key = onceKey();
 	return form(
@@ -121,7 +121,7 @@ async function newForm(id, benchmarkId) {
 					body,
 					onceKey: key,
 				});
-				go(`#/auto-align/${id}?run=${auto_align_id}`);
+				view.go(`#/auto-align/${id}?run=${auto_align_id}`);
 			},
 		},
 	);

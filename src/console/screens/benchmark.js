@@ -3,13 +3,12 @@ import { call, callText, may, onceKey, orNull } from "../api/client.js";
 import {
 	actButton,
 	bar,
-	dangerButton,
+	deleteButton,
 	every,
 	facts,
 	fill,
 	filteredItems,
 	form,
-	go,
 	h,
 	head,
 	link,
@@ -44,7 +43,7 @@ export async function showBenchmark(view, id) {
 	const data = benchmark.status === "READY" ? await call("benchmarks_data", { params }) : null;
 	const state = h("div", stateOf(benchmark));
 	const [about, gates] = await Promise.all([aboutOf(benchmark), gatesOf(benchmark)]);
-	fill(place, headOf(view, benchmark), state, about, gates, data && itemsOf(benchmark, data.samples));
+	fill(place, headOf(view, benchmark), state, about, gates, data && itemsOf(view, data.samples));
 	if (benchmark.status === "PROCESSING")
 		void every(signal, 2_000, async () => {
 			const now = await call("benchmarks_get", { params });
@@ -57,7 +56,6 @@ export async function showBenchmark(view, id) {
 /** @param {View} view @param {Benchmark} benchmark */
 function headOf(view, { benchmark_id, name, version, status }) {
 	const params = benchmark_id;
-	const remove = () => call("benchmarks_delete", { params, query: { evaluations: true } }).then(() => go("#/benchmarks"));
 	const stop = () => call("benchmarks_stop", { params }).then(view.reload);
 	return head(`${name} v${version}`, {
 		back: "benchmarks",
@@ -70,7 +68,7 @@ function headOf(view, { benchmark_id, name, version, status }) {
 				],
 			status === "PROCESSING"
 				? actButton(view, t("action.stop"), stop, { kind: "danger" })
-				: dangerButton(view, t("action.delete"), t("action.delete.of", { name }), t("benchmark.delete.text"), remove),
+				: deleteButton(view, "benchmarks", name, t("benchmark.delete.text"), { query: { evaluations: true } }),
 		],
 	});
 }
@@ -122,13 +120,13 @@ async function gatesOf({ generation }) {
 	);
 }
 
-/** @param {Benchmark} benchmark @param {Item[]} items */
-function itemsOf(benchmark, items) {
+/** @param {View} view @param {Item[]} items */
+function itemsOf(view, items) {
 	/** @type {Set<number>} */
 	const chosen = new Set();
 	const strike = h(
 		"button",
-		{ type: "button", class: "danger", disabled: true, onclick: () => strikeDialog(benchmark, [...chosen]) },
+		{ type: "button", class: "danger", disabled: true, onclick: () => strikeDialog(view, [...chosen]) },
 		t("benchmark.strike"),
 	);
 	/** @param {number} item @param {boolean} is */
@@ -146,14 +144,14 @@ function itemsOf(benchmark, items) {
 				{ label: t("field.type"), group: "type", of: ({ type }) => type },
 			],
 			textOf: ({ instruction, response }) => `${instruction} ${response}`,
-			render: (item) => itemOf(benchmark, item, chosen.has(item.sample_num), choose),
+			render: (item) => itemOf(view, item, chosen.has(item.sample_num), choose),
 			actions: strike,
 		}),
 	);
 }
 
-/** @param {Benchmark} benchmark @param {Item} item @param {boolean} isChosen @param {(item: number, is: boolean) => void} choose */
-function itemOf(benchmark, item, isChosen, choose) {
+/** @param {View} view @param {Item} item @param {boolean} isChosen @param {(item: number, is: boolean) => void} choose */
+function itemOf(view, item, isChosen, choose) {
 	const { sample_num, instruction, response, aliases, type, split, choices, citations } = item;
 	const box = h("input", { type: "checkbox", checked: isChosen, "aria-label": t("benchmark.choose", { n: sample_num }) });
 	box.addEventListener("change", () => choose(sample_num, box.checked));
@@ -169,7 +167,7 @@ function itemOf(benchmark, item, isChosen, choose) {
 			type: "button",
 			class: "link",
 			"aria-label": `${t("benchmark.strike")}: ${sample_num}`,
-			onclick: () => strikeDialog(benchmark, [sample_num]),
+			onclick: () => strikeDialog(view, [sample_num]),
 		},
 		t("benchmark.strike"),
 	);
@@ -200,17 +198,17 @@ async function cited({ document: id, quote, start, end, page }) {
 	return h("blockquote", shown, h("br"), where);
 }
 
-/** @param {Benchmark} benchmark @param {number[]} items */
-function strikeDialog({ benchmark_id }, items) {
+/** @param {View} view @param {number[]} items */
+function strikeDialog(view, items) {
 	const key = onceKey();
 	const made = form([{ name: "reason", label: t("benchmark.reason"), required: true }], {
 		submit: t("benchmark.strike"),
 		kind: "danger",
 		async onSubmit({ reason }) {
 			const body = { items, reason };
-			const next = await call("benchmarks_strike", { params: benchmark_id, body, onceKey: key });
+			const next = await call("benchmarks_strike", { params: String(view.id), body, onceKey: key });
 			dialog.close();
-			go(`#/benchmarks/${next.benchmark_id}`);
+			view.go(`#/benchmarks/${next.benchmark_id}`);
 		},
 	});
 	const dialog = openDialog(t("benchmark.strike.n", { n: items.length }), [h("p", t("benchmark.strike.text")), made]);

@@ -1,6 +1,6 @@
 // Benchmarks: the list, and a new one, which is made from documents or uploaded.
 import { baseModels, call, onceKey, upload } from "../api/client.js";
-import { code, fill, form, go, h, head, link, listScreen, mainLink, progress, section, statusBadge, t, when } from "../ui.js";
+import { code, fill, form, h, head, link, listScreen, mainLink, progress, section, statusBadge, t, when } from "../ui.js";
 import { showBenchmark } from "./benchmark.js";
 import { documentOptions, noDocuments, noModel, upstreamField } from "./choices.js";
 
@@ -31,7 +31,7 @@ export async function show(view) {
 }
 
 /** @param {View} view */
-async function showNew({ place, signal }) {
+async function showNew(view) {
 	const [documents, bases, upstream] = await Promise.all([documentOptions(), baseModels(), upstreamField("generator_provider")]);
 	const texts = bases.filter(({ kind }) => kind === "text").map((one) => ({ value: one.model_id, text: one.model_name }));
 	const key = onceKey();
@@ -56,7 +56,7 @@ async function showNew({ place, signal }) {
 			submit: t("benchmarks.make"),
 			async onSubmit(body) {
 				const { benchmark_id } = await call("benchmarks_create", { body, onceKey: key });
-				go(`#/benchmarks/${benchmark_id}`);
+				view.go(`#/benchmarks/${benchmark_id}`);
 			},
 		},
 	);
@@ -66,8 +66,8 @@ async function showNew({ place, signal }) {
 		async onSubmit({ file }) {
 			const [one] = /** @type {File[]} */ (file);
 			if (!one) return;
-			const { benchmark_id } = await upload("benchmarks_upload", one, { signal });
-			go(`#/benchmarks/${benchmark_id}`);
+			const { benchmark_id } = await upload("benchmarks_upload", one, { signal: view.signal });
+			view.go(`#/benchmarks/${benchmark_id}`);
 		},
 	});
 	const made =
@@ -77,7 +77,7 @@ async function showNew({ place, signal }) {
 				? noModel("models.nobase")
 				: [h("p.soft", t("benchmarks.new.lead")), ofDocuments];
 	fill(
-		place,
+		view.place,
 		head(t("benchmarks.new"), { back: "benchmarks" }),
 		h(
 			"div.columns",

@@ -2,11 +2,10 @@
 import { call, callAll, callIfMay, callText, orNull } from "../api/client.js";
 import {
 	bytes,
-	dangerButton,
+	deleteButton,
 	entries,
 	facts,
 	fill,
-	go,
 	h,
 	head,
 	languageName,
@@ -47,12 +46,9 @@ export async function showDocument(view, id) {
 	const passages = coverage?.documents.find((one) => one.document_id === id)?.passages ?? [];
 	const kept = snapshots.length;
 	const deletion = kept > 0 ? t("document.delete.kept", { n: kept }) : t("document.delete.text");
-	const remove = dangerButton(view, t("action.delete"), t("action.delete.of", { name: record.name }), deletion, () =>
-		call("documents_delete", { params }).then(() => go("#/documents")),
-	);
 	fill(
 		place,
-		head(record.name, { back: "documents", actions: [remove] }),
+		head(record.name, { back: "documents", actions: [deleteButton(view, "documents", record.name, deletion)] }),
 		warningsOf(record),
 		section(t("document.read"), readFacts(record)),
 		section(
@@ -146,7 +142,7 @@ export const formatName = (format) => word("format", format, format.toUpperCase(
  * @param {string} id
  * @param {{ snapshots: Replies["documents_snapshots"]["snapshots"], about: Replies["benchmarks_list"]["benchmarks"], alignment: string | undefined, benchmark: string | undefined }} known
  */
-function choices({ query }, id, { snapshots, about, alignment, benchmark }) {
+function choices(view, id, { snapshots, about, alignment, benchmark }) {
 	/** @param {"alignment" | "benchmark"} name @param {[value: string, text: string][]} options @param {string | undefined} chosen */
 	const choice = (name, options, chosen) => {
 		const select = h(
@@ -154,8 +150,8 @@ function choices({ query }, id, { snapshots, about, alignment, benchmark }) {
 			options.map(([value, text]) => h("option", { value, selected: value === chosen }, text)),
 		);
 		select.addEventListener("change", () => {
-			query.set(name, select.value);
-			go(`#/documents/${id}?${query}`);
+			view.query.set(name, select.value);
+			view.go(`#/documents/${id}?${view.query}`);
 		});
 		return options.length > 0 && h("label", t(`document.${name}`), select);
 	};

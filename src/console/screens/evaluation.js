@@ -3,13 +3,12 @@ import { call } from "../api/client.js";
 import {
 	actButton,
 	badge,
-	dangerButton,
+	deleteButton,
 	difference,
 	every,
 	facts,
 	fill,
 	filteredItems,
-	go,
 	h,
 	head,
 	interval,
@@ -47,15 +46,18 @@ export async function showEvaluation(view, id) {
 	const params = id;
 	const record = await call("evaluations_get", { params });
 	const results = record.status === "READY" ? await call("evaluations_results", { params }) : null;
+	const top = h("div", headOf(view, record));
 	const state = h("div", stateOf(record));
 	const [told, about] = await Promise.all([results && resultsOf(results), aboutOf(record, results)]);
-	fill(place, headOf(view, record), state, told, about);
+	fill(place, top, state, told, about);
+	let { status } = record;
 	if (isUnderWay(record))
 		void every(signal, 2_000, async () => {
 			const now = await call("evaluations_get", { params });
-			if (isUnderWay(now)) fill(state, stateOf(now));
-			else await view.reload();
-			return isUnderWay(now);
+			if (!isUnderWay(now)) return view.reload();
+			fill(state, stateOf(now));
+			if (now.status !== status) fill(top, headOf(view, now));
+			status = now.status;
 		});
 }
 
@@ -67,7 +69,6 @@ function headOf(view, record) {
 	const { evaluation_id, evaluation_name: name, status } = record;
 	const params = evaluation_id;
 	const stop = () => call("evaluations_stop", { params }).then(view.reload);
-	const remove = () => call("evaluations_delete", { params }).then(() => go("#/evaluations"));
 	return head(name, {
 		back: "evaluations",
 		actions: [
@@ -75,7 +76,7 @@ function headOf(view, record) {
 			status === "READY" && link(compareLink(record), t("evaluations.compare")),
 			isUnderWay(record)
 				? actButton(view, t("action.stop"), stop, { kind: "danger" })
-				: dangerButton(view, t("action.delete"), t("action.delete.of", { name }), t("evaluation.delete.text"), remove),
+				: deleteButton(view, "evaluations", name, t("evaluation.delete.text")),
 		],
 	});
 }

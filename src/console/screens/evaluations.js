@@ -1,6 +1,6 @@
 // Evaluations: the list, a new one, and two models side by side.
 import { call, onceKey } from "../api/client.js";
-import { badge, empty, fill, form, go, h, head, link, listScreen, mainLink, optionsOf, progress, section, t, when } from "../ui.js";
+import { badge, empty, fill, form, h, head, link, listScreen, mainLink, optionsOf, progress, section, t, when } from "../ui.js";
 import { benchmarkOptions, modelOptions, nameIn, noModel } from "./choices.js";
 import { showCompare } from "./compare.js";
 import { evaluationStatus, isUnderWay, showEvaluation } from "./evaluation.js";
@@ -43,7 +43,8 @@ export async function show(view) {
 }
 
 /** @param {View} view */
-async function showNew({ place, query }) {
+async function showNew(view) {
+	const { place, query } = view;
 	const [models, benchmarks] = await Promise.all([modelOptions(), benchmarkOptions()]);
 	const top = head(t("evaluations.new"), { back: "evaluations" });
 	if (benchmarks.length === 0)
@@ -73,7 +74,7 @@ async function showNew({ place, query }) {
 			submit: t("evaluations.start"),
 			async onSubmit(body) {
 				const { evaluation_id } = await call("evaluations_create", { body, onceKey: key });
-				go(`#/evaluations/${evaluation_id}`);
+				view.go(`#/evaluations/${evaluation_id}`);
 			},
 		},
 	);

@@ -5,14 +5,13 @@ import {
 	announce,
 	badge,
 	bytes,
-	dangerButton,
+	deleteButton,
 	details,
 	entries,
 	every,
 	facts,
 	fill,
 	form,
-	go,
 	h,
 	head,
 	interval,
@@ -102,21 +101,10 @@ function headOf(view, model, isPromoted) {
 			statusBadge(deployment_status),
 			isDeployed && may("inference_chat") && link(`#/playground?model=${model_id}`, t("model.try")),
 			deployButton(view, model),
-			removeButton(view, model, t("model.delete.text"), keepsFrom(model, isPromoted)),
+			deleteButton(view, "models", model_name, t("model.delete.text"), { isOff: keepsFrom(model, isPromoted) }),
 		],
 	});
 }
-
-/** @param {View} view @param {{ model_id: string, model_name: string }} model @param {string} text @param {boolean} isOff */
-const removeButton = (view, { model_id, model_name }, text, isOff) =>
-	dangerButton(
-		view,
-		t("action.delete"),
-		t("action.delete.of", { name: model_name }),
-		text,
-		() => call("models_delete", { params: model_id }).then(() => go("#/models")),
-		isOff,
-	);
 
 /** @param {Aligned} one */
 async function factsOf(one) {
@@ -252,7 +240,7 @@ function showBase(view, model) {
 			back: "models",
 			actions: [
 				model.kind === "text" && may("inference_chat") && link(`#/playground?model=${model.model_id}`, t("model.try")),
-				removeButton(view, model, t("model.delete.base"), !may("models_upload")),
+				deleteButton(view, "models", model.model_name, t("model.delete.base"), { isOff: !may("models_upload") }),
 			],
 		}),
 		model.load_error !== null && notice("bad", model.load_error),

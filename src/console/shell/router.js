@@ -17,10 +17,14 @@ export function placeOf(hash) {
  */
 export function createRouter(place, screens, onShown) {
 	let leaving = new AbortController();
+	/** Counts the user's moves, so that an action that ends late finds out whether its screen was left. */
+	let moves = 0;
 
 	/** @param {boolean} isMove the address has changed, so the focus moves to the screen's heading */
 	async function show(isMove) {
 		leaving.abort();
+		if (isMove) moves++;
+		const stay = moves;
 		const controller = new AbortController();
 		leaving = controller;
 		const { signal } = controller;
@@ -39,7 +43,15 @@ export function createRouter(place, screens, onShown) {
 		};
 		try {
 			const module = await load();
-			await module.show({ place: inner, id, query, signal, fail, reload: () => show(false) });
+			await module.show({
+				...{ place: inner, id, query, signal, fail },
+				async reload() {
+					if (stay === moves) await show(false);
+				},
+				go(hash) {
+					if (stay === moves) location.hash = hash;
+				},
+			});
 		} catch (error) {
 			if (signal.aborted) return;
 			fill(
@@ -63,12 +75,8 @@ export function createRouter(place, screens, onShown) {
 		stop() {
 			removeEventListener("hashchange", onMove);
 			leaving.abort();
+			moves++;
 			readUntil();
 		},
 	};
-}
-
-/** @param {string} hash */
-export function go(hash) {
-	location.hash = hash;
 }
