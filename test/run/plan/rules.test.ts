@@ -262,13 +262,13 @@ test("a pause that is ended by hand is followed by another phase where one bids,
   for (; decision.next.kind === "phase"; decision = nextDecision(state))
     state = afterPhase(state, decision.next.phase, {});
   assert.equal(decision.next.kind, "end");
-  const resumed: PlanState = { ...state, resumed_after: state.history.length };
+  const resumed: PlanState = { ...state, resumes: [{ phases: state.history.length, looks: 0 }] };
   const phase = phaseOf(nextDecision(resumed));
   assert.equal(endOf(nextDecision(afterPhase(resumed, phase, {}))).status, "PAUSED");
   const sequenced = stateOf({ sequencing: ["supervised"] });
   const ended = afterPhase(sequenced, phaseOf(nextDecision(sequenced)), {});
   assert.equal(nextDecision(ended).next.kind, "end");
-  assert.equal(phaseOf(nextDecision({ ...ended, resumed_after: 1 })).arm, "supervised");
+  assert.equal(phaseOf(nextDecision({ ...ended, resumes: [{ phases: 1, looks: 0 }] })).arm, "supervised");
 });
 
 test("an arm whose two phases from a checkpoint brought no improvement waits until another one is best", () => {
@@ -279,7 +279,9 @@ test("an arm whose two phases from a checkpoint brought no improvement waits unt
   const reasons = nextDecision(state).card.excluded;
   assert.match(reasons.find(({ arm }) => arm === "supervised")!.reason, /brought no improvement/);
   // A pause that was ended by hand gives it another chance.
-  assert.ok(nextDecision({ ...state, resumed_after: 2 }).card.bids.some(({ arm }) => arm === "supervised"));
+  assert.ok(
+    nextDecision({ ...state, resumes: [{ phases: 2, looks: 0 }] }).card.bids.some(({ arm }) => arm === "supervised"),
+  );
   const better = planned(state, { arm: "reinforce", from: "base", steps: 100 });
   const { bids } = nextDecision(afterPhase(state, better, { gained: range(60, 75) })).card;
   assert.ok(bids.some(({ arm }) => arm === "supervised"));

@@ -76,7 +76,7 @@ export function stateOf(
     check_hours: 0.05,
     look_hours: 0.05,
     past: [],
-    resumed_after: 0,
+    resumes: [],
   };
 }
 
