@@ -287,6 +287,33 @@ test("an arm whose two phases from a checkpoint brought no improvement waits unt
   assert.ok(bids.some(({ arm }) => arm === "supervised"));
 });
 
+test("reinforcement that finds no signal gains nothing, speaks against the arm, and is not tried without end", () => {
+  const kinds = { ...usualKinds, knowledge: 20, elicitation: 45 };
+  let state = stateOf({ method: "reinforce", max_compute_hours: null }, { kinds });
+  const gainOf = ({ card }: Decision): number => card.bids.find(({ arm }) => arm === "reinforce")!.gain;
+  const first = nextDecision(state);
+  let decision = first;
+  for (let phases = 0; decision.next.kind === "phase" && phases < 5; phases++) {
+    state = afterPhase(state, phaseOf(decision), { steps: 0 });
+    const { byId, base, best } = surveyOf(state);
+    const { score, losses } = byId.get("c1")!;
+    assert.deepEqual([score, losses, best], [base.score, base.losses, base]);
+    decision = nextDecision(state);
+    if (phases === 0) assert.ok(gainOf(decision) < gainOf(first));
+  }
+  assert.equal(endOf(decision).status, "PAUSED");
+});
+
+test("of a phase that was cut short, the forecast holds for the steps that ran", () => {
+  const state = stateOf();
+  const phase = planned(state, { arm: "supervised", from: "base", steps: 300, forecast: { gain: 10, sd: 3 } });
+  const scoreAfter = (steps: number): number =>
+    surveyOf(afterPhase(state, phase, { gained: range(20, 25), steps })).byId.get("c1")!.score;
+  // Five points were seen, of ten in all steps.
+  assert.ok(scoreAfter(300) > 25.5, `${scoreAfter(300)}`);
+  assert.ok(Math.abs(scoreAfter(150) - 25) < 0.1, `${scoreAfter(150)}`);
+});
+
 test("an edit is looked for once from a checkpoint, and the card says what came of it", () => {
   const kinds = { ...usualKinds, knowledge: 0, elicitation: 0, format: 65 };
   const state = stateOf({}, { kinds, hasUsableDirection: true });
