@@ -113,7 +113,7 @@ export const runRequest = {
     auto_align: {
       type: ["object", "null"],
       additionalProperties: false,
-      required: ["auto_align_id", "request", "past", "thirds", "resumed_after", "stopping"],
+      required: ["auto_align_id", "request", "past", "thirds", "stopping"],
       properties: {
         auto_align_id: { type: "string" },
         /** AutoAlignRequest, with its configuration as parsed JSON. */
@@ -130,7 +130,17 @@ export const runRequest = {
         },
         /** Number of questions in each third of the sealed split. */
         thirds: { type: "array", minItems: 3, maxItems: 3, items: count },
-        /** Number of phases that had run when the user last resumed the auto-align from a pause. */
+        /** Each time that the user resumed the auto-align from a pause, in order: the phases and looks before it. Absent in older folders. */
+        resumes: {
+          type: "array",
+          items: {
+            type: "object",
+            additionalProperties: false,
+            required: ["phases", "looks"],
+            properties: { phases: count, looks: count },
+          },
+        },
+        /** In older folders, in place of `resumes`: number of phases before the latest resume. */
         resumed_after: count,
         /** Whether the auto-align is to end: no further phase begins, and the best checkpoint so far is packaged. */
         stopping: { type: "boolean" },

@@ -7,7 +7,8 @@
 //                     └── stopping: no further phase begins, and the best checkpoint so far is packaged
 //
 // Invariants:
-//   1. Decisions depend only on what is kept in the folder, so a run killed at any point makes the same decisions again.
+//   1. Decisions depend only on what is kept in the folder and on the resumes before them, so a run killed at any point makes the same
+//      decisions again.
 //   2. Decisions are based on dev. They see none of the sealed questions and use only two facts about the looks at them: how many
 //      there were, and which checkpoints met or missed the target.
 //   3. Hours are device hours of everything that the run does. Once a phase has used up its own hours, it begins no further step,

@@ -14,7 +14,7 @@ import { judgeLook, mostLooks } from "./plan/looks.ts";
 import { bestSize, highestBid, type Offer, outlookOf } from "./plan/offers.ts";
 import { lostItems, openRegression, rateFactorOf, revisited } from "./plan/repairs.ts";
 import { allocate } from "./plan/sequence.ts";
-import { leastGain, reasonAgainst, type Situation, situationOf } from "./plan/situation.ts";
+import { leastGain, reasonAgainst, resumedAfter, type Situation, situationOf } from "./plan/situation.ts";
 import type { Arm, CardCode, Decision, PhasePlan, PlanState } from "./plan/state.ts";
 import { chanceOfTarget, clustersOf } from "./plan/survey.ts";
 
@@ -146,7 +146,7 @@ function isFutile({ state, survey, beliefs, offers }: Situation): boolean {
   if (state.limits.max_compute_hours !== null) return false;
   // Without a look, the target can no longer be claimed, so phases would run without end.
   if (state.looks.length >= mostLooks) return true;
-  if (state.resumed_after > 0 && state.history.length === state.resumed_after) return false;
+  if (state.history.length > 0 && state.history.length === resumedAfter(state)) return false;
   const visible = smallestVisible(best.checkpoint, best.parent?.checkpoint, clustersOf(state));
   if (best.penalty >= visible) return false;
   return offers
@@ -160,7 +160,7 @@ function isFutile({ state, survey, beliefs, offers }: Situation): boolean {
 
 function sequencedPhase(situation: Situation, sequencing: readonly Arm[]): Choice | null {
   const { state, phaseHours } = situation;
-  const left = sequencing.slice(state.history.length - state.resumed_after);
+  const left = sequencing.slice(state.history.length - resumedAfter(state));
   const offer = allocate(situation, left, phaseHours);
   return offer === null ? null : phaseChoice(situation, offer, { repairs: null, focus: [] });
 }
@@ -195,7 +195,7 @@ function ended(situation: Situation): Choice {
     because,
     wouldChange,
   });
-  if (sequencing !== null && state.history.length - state.resumed_after >= sequencing.length)
+  if (sequencing !== null && state.history.length - resumedAfter(state) >= sequencing.length)
     return end("PAUSED", "sequence_ended", "The given sequence of phases has ended.", "Another sequence, or none.");
   if (max_compute_hours !== null && (sequencing !== null || excluded.some(({ isForHours }) => isForHours)))
     return end(

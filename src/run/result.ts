@@ -6,6 +6,7 @@ import { isErrno, sha256OfFile, syncFolder, writeJsonDurably } from "../base/fil
 import { type RunRequest, type RunResult, runResult } from "../contract/run-folder.ts";
 import { compile } from "../contract/validate.ts";
 import { readScores } from "./folder/looks.ts";
+import { resumesOf } from "./folder/request.ts";
 
 const check = compile(runResult);
 
@@ -17,7 +18,7 @@ async function goesOn(folder: string, { outcome, auto_align: told }: RunResult, 
   const asked = request.auto_align;
   if (asked == null) return false;
   if (outcome === "stopped") return asked.stopping;
-  if (outcome === "paused") return asked.stopping || (told!.phases > 0 && asked.resumed_after === told!.phases);
+  if (outcome === "paused") return asked.stopping || resumesOf(asked).at(-1)?.phases === told!.phases;
   if (outcome !== "look") return false;
   return asked.stopping || (await readScores(folder, told!.look!)) !== null;
 }

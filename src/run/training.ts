@@ -25,7 +25,7 @@ export interface Training extends OpenedBase {
   prepared: Prepared;
   checkpoints: Checkpoints;
   shape: AdapterShape;
-  /** Indices of the rows of each rung. */
+  /** Indices of the rows of each rung that has rows. */
   rungs: number[][];
   /** Mean number of trained tokens of a row of the documents. */
   rowTokens: number;
@@ -149,10 +149,14 @@ async function saySmallPasses({ request: { budget }, resumed, events }: Run): Pr
 export const rowTokensOf = (rows: readonly TrainingRow[]): number =>
   rows.reduce((sum, row) => sum + trainedTokens(row), 0) / Math.max(1, rows.length);
 
-/** Returns the indices of the rows by rung. Rungs after the last one with a row of the documents are left out. */
+/**
+ * Returns the indices of the rows by rung. Rungs after the last one with a row of the documents are left out, and so are rungs without
+ * rows, which a short document leaves between others.
+ */
 function rungsOf(rows: readonly TrainingRow[]): number[][] {
   const last = Math.max(0, ...rows.filter((row) => !isReplayed(row)).map((row) => row.rung));
-  return Array.from({ length: last + 1 }, (_, rung) => [...rows.keys()].filter((at) => rows[at]!.rung === rung));
+  const rungs = Array.from({ length: last + 1 }, (_, rung) => [...rows.keys()].filter((at) => rows[at]!.rung === rung));
+  return rungs.filter((own) => own.length > 0);
 }
 
 /** Loads the newest checkpoint that verifies, otherwise `from`. If the run was resumed, writes to the event log from which step. */

@@ -509,14 +509,13 @@ CREATE TABLE "auto_align"(
   confirmed INTEGER CHECK(confirmed IN(0, 1)),
   looks_json TEXT NOT NULL DEFAULT '[]',    -- what the sealed questions said so far
   help_json TEXT NOT NULL DEFAULT '[]',     -- what would help, the most helpful first
-  resumed_after INTEGER NOT NULL DEFAULT 0 CHECK(resumed_after >= 0),   -- phases that had run when a pause was last ended
   stopping INTEGER NOT NULL DEFAULT 0 CHECK(stopping IN(0, 1)),         -- no further phase begins
   error_code TEXT,
   error_text TEXT,
   created_seq INTEGER NOT NULL,
   created_at TEXT NOT NULL,
   updated_at TEXT NOT NULL,
-  ended_at TEXT,
+  ended_at TEXT, resumes_json TEXT NOT NULL DEFAULT '[]',
   CHECK((status IN('REACHED', 'BUDGET_SPENT', 'STOPPED', 'FAILED')) = (ended_at IS NOT NULL)),
   CHECK((status = 'FAILED') = (error_code IS NOT NULL)),
   CHECK((status = 'FAILED') = (error_text IS NOT NULL)),

@@ -148,7 +148,7 @@ describe("one house", () => {
     const request = JSON.parse(readFileSync(join(house.runs, id, "request.json"), "utf8"));
     assert.deepEqual(request.auto_align.thirds, [2, 2, 2]);
     assert.deepEqual(request.auto_align.request.config, config);
-    assert.deepEqual([request.auto_align.resumed_after, request.auto_align.stopping], [0, false]);
+    assert.deepEqual([request.auto_align.resumes, request.auto_align.stopping], [[], false]);
     assert.equal(request.dev.items, 2);
     const text = readdirSync(join(house.runs, id), { recursive: true, encoding: "utf8", withFileTypes: true })
       .filter((file) => file.isFile())
@@ -247,7 +247,9 @@ describe("one house", () => {
   });
 
   test("paused, resumed, paused again, and stopped from there", async () => {
-    const of = await project(house, { plan: ["supervised", "pause", "distil", "pause"] });
+    const of = await project(house, {
+      plan: ["supervised", "pause", "look", "distil", "pause", "scale", "pause"],
+    });
     const id = await begin(house, of);
     const paused = await until(house, of, id, "PAUSED");
     assert.deepEqual(paused.help, ["More documents"]);
@@ -258,16 +260,26 @@ describe("one house", () => {
     await assert.rejects(resume(of, id, bob), fails(404, /not found/));
     assert.equal((await resume(of, id)).status, "RUNNING");
     const again = await until(house, of, id, (record) => record.status === "PAUSED" && record.phases === 2);
-    assert.equal(again.cards.length, 4);
+    assert.equal(again.cards.length, 5);
+    assert.equal((await resume(of, id)).status, "RUNNING");
+    await until(house, of, id, (record) => record.status === "PAUSED" && record.phases === 3);
     assert.equal((await stop(of, id)).status, "RUNNING");
     const record = await until(house, of, id, "STOPPED");
     assert.ok(record.model_id);
+    const { auto_align } = JSON.parse(readFileSync(join(house.runs, id, "request.json"), "utf8"));
+    assert.deepEqual(auto_align.resumes, [
+      { phases: 1, looks: 0 },
+      { phases: 2, looks: 1 },
+    ]);
     assert.deepEqual(toldOf(house, id), [
       "RECORDED PLANNING",
       "PLANNING RUNNING supervised",
       "RUNNING PAUSED",
       "PAUSED RUNNING",
       "RUNNING RUNNING distil",
+      "RUNNING PAUSED",
+      "PAUSED RUNNING",
+      "RUNNING RUNNING scale",
       "RUNNING PAUSED",
       "PAUSED RUNNING",
       "RUNNING STOPPED",

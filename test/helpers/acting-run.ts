@@ -118,7 +118,7 @@ function goesOn(folder: string, { auto_align: asked }: RunRequest, { outcome, au
   if (outcome === "failed") return true;
   if (asked == null) return false;
   if (outcome === "stopped") return asked.stopping;
-  if (outcome === "paused") return asked.stopping || (told!.phases > 0 && asked.resumed_after === told!.phases);
+  if (outcome === "paused") return asked.stopping || asked.resumes!.at(-1)?.phases === told!.phases;
   return outcome === "look" && (asked.stopping || existsSync(scoresAt(folder, told!.look!)));
 }
 
@@ -185,7 +185,7 @@ async function decided({
   if (waitsIn === 0 && (await works(true))) return end("stopped");
   for (const what of plan) {
     if (what === "pause") {
-      if (phases > 0 && asked.resumed_after >= phases) continue;
+      if (asked.resumes!.some((resume) => resume.phases === phases && resume.looks === looks)) continue;
       if (asked.stopping) return packaged("STOPPED");
       card({ kind: "end", status: "PAUSED", checkpoint: best(), confirmed: null, help: [] });
       return end("paused", said("PAUSED"));

@@ -8,7 +8,7 @@ import { artefactFiles, type RunRequest } from "../../src/contract/run-folder.ts
 import type { Trainer } from "../../src/engine/train/trainer.ts";
 import type { Grade } from "../../src/run/dev-check.ts";
 import { writeScores } from "../../src/run/folder/looks.ts";
-import type { DecisionCard, Next } from "../../src/run/plan/state.ts";
+import type { DecisionCard, Next, Resume } from "../../src/run/plan/state.ts";
 import { runAlignment } from "../../src/run/run.ts";
 import {
   brokenRules,
@@ -124,6 +124,35 @@ test("a sequence is carried out to the letter, its end is a pause, and a stop th
   const page = readFileSync(join(folder, "artefact", "report.html"), "utf8");
   assert.match(page, /Auto-align: STOPPED/);
   assert.deepEqual(brokenRules(folder), []);
+});
+
+test("a sequence that was resumed twice keeps every phase as it was made", async () => {
+  const folder = await autoFolder({
+    target_score: 99,
+    sequencing: ["supervised", "scale"],
+    config: { training: { max_steps: 2 } },
+  });
+  const grade = unlikeBase();
+  const phases = (): string[] =>
+    Array.from({ length: paused.auto_align!.phases }, (_, at) =>
+      readFileSync(join(folder, "plan", `phase-${at + 1}`, "phase.json"), "utf8"),
+    );
+  let paused = await runAlignment(folder, partsStill(grade));
+  const resumes: Resume[] = [];
+  for (let resumed = 1; resumed <= 2; resumed++) {
+    const kept = phases();
+    resumes.push({ phases: kept.length, looks: 0 });
+    // A request of an older version has the latest resume alone.
+    claimAutoAlign(folder, resumed === 1 ? { resumed_after: kept.length } : { resumes });
+    paused = await runAlignment(folder, partsStill(grade));
+    assert.equal(paused.outcome, "paused");
+    assert.equal(paused.auto_align!.phases, kept.length + 2);
+    assert.deepEqual(phases().slice(0, kept.length), kept, `resume ${resumed}`);
+  }
+  assert.deepEqual(
+    phases().map((phase) => JSON.parse(phase).record.arm),
+    ["supervised", "scale", "supervised", "scale", "supervised", "scale"],
+  );
 });
 
 test("a target that the base meets ends after one look, and leaves no artefact", async () => {

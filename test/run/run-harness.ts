@@ -121,7 +121,7 @@ type Auto = NonNullable<RunRequest["auto_align"]>;
 export function claimAutoAlign(folder: string, over: Partial<Auto>): void {
   const path = join(folder, "request.json");
   const request = JSON.parse(readFileSync(path, "utf8")) as RunRequest;
-  const usual = { auto_align_id: "auto_align_test", past: [], thirds: [4, 4, 4], resumed_after: 0, stopping: false };
+  const usual = { auto_align_id: "auto_align_test", past: [], thirds: [4, 4, 4], stopping: false };
   const auto_align = { ...usual, ...request.auto_align, ...over };
   writeFileSync(path, JSON.stringify({ ...request, auto_align, fence: request.fence + 1 }));
 }

@@ -686,6 +686,26 @@ test("the shipped writer is loaded for its own base; a run killed while it is as
   assert.deepEqual([name, used], ["self", false]);
 });
 
+test("a stage that a document is too short to have rows for is skipped", async () => {
+  const [folder, result] = await runNew({
+    documents: [documentOf("The lamp called Orla weighs 3 kg.\n", "text/markdown", "lamp.md")],
+    dev: null,
+    recipe: (recipe) => ({
+      ...recipe,
+      training: { ...recipe.training, max_steps: null, epochs: 1 },
+      dataset: { phrasings: 4, rungs: 6, replay_share: 0 },
+    }),
+  });
+  assert.equal(result.outcome, "completed", result.error?.message);
+  const stages = readFileSync(join(folder, "prepared", "rows.jsonl"), "utf8")
+    .split("\n")
+    .flatMap((line) => (line === "" ? [] : [JSON.parse(line).rung as number]));
+  assert.ok(new Set(stages).size < Math.max(...stages) + 1, `${stages}`);
+  const { rungs, steps } = artefactOf(folder, "report.json").training;
+  assert.deepEqual(rungs, { trained: new Set(stages).size, planned: new Set(stages).size });
+  assert.ok(steps >= new Set(stages).size);
+});
+
 test("a run killed in each phase and resumed gives the same report", async () => {
   const entry = join(import.meta.dirname, "run-entry.ts");
   const undisturbed = await folderFor(whole);

@@ -180,6 +180,41 @@ describe("migrations", () => {
     store.close();
   });
 
+  test("the pauses of an auto-align of an older version that were ended by hand become its resumes", () => {
+    const all = readMigrations();
+    const place = all.findIndex(({ name }) => name.endsWith("_auto_align_resumes.sql"));
+    const old = openStore(path, { migrations: all.slice(0, place) });
+    const card = (id: string, step: number, looks: number): string =>
+      `INSERT INTO auto_align_card VALUES('${id}', ${step}, 'end', '${JSON.stringify({
+        next: { kind: "end", status: "PAUSED" },
+        looks: Array.from({ length: looks }, () => ({})),
+      })}', ${step}, '')`;
+    for (const sql of [
+      "INSERT INTO user VALUES('u', 'ada', '')",
+      `INSERT INTO base_model(id, name, architecture, context_length, parameters, file_type, bytes, memory_bytes,
+       can_be_aligned, sha256, path, created_seq, created_at) VALUES('m', 'm', 'llama', 1, 1, 'F32', 1, 1, 1, 'x', '/', 1, '')`,
+      `INSERT INTO alignment(id, owner_id, name, workflow_id, base_model_id, document_ids_json, document_names_json,
+       document_sha256s_json, created_seq, created_at) VALUES('a', 'u', 'a', 'quick', 'm', '[]', '[]', '[]', 1, '')`,
+      ...["once", "never"].map(
+        (id) => `INSERT INTO auto_align(id, owner_id, alignment_id, request_json, config_text, created_seq, created_at,
+         updated_at) VALUES('${id}', 'u', 'a', '{}', 'null', 1, '', '')`,
+      ),
+      card("once", 2, 0),
+      card("once", 5, 1),
+      card("once", 9, 2),
+      card("never", 2, 0),
+      "UPDATE auto_align SET phases = 7, resumed_after = 4 WHERE id = 'once'",
+    ])
+      old.transaction(() => old.prepare(sql).run());
+    old.close();
+    const store = openStore(path);
+    assert.deepEqual(store.prepare("SELECT id, resumes_json FROM auto_align ORDER BY id").all(), [
+      { id: "never", resumes_json: "[]" },
+      { id: "once", resumes_json: '[{"phases":2,"looks":0},{"phases":4,"looks":1}]' },
+    ]);
+    store.close();
+  });
+
   test("histories of an older version stay when what they tell of is deleted", () => {
     const all = readMigrations();
     const place = all.findIndex(({ name }) => name.endsWith("_deleting.sql"));

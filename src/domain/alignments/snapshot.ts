@@ -54,7 +54,7 @@ export interface OrderedWork {
 }
 
 type AutoAlign = NonNullable<RunRequest["auto_align"]>;
-type OrderedAutoAlign = Omit<AutoAlign, "resumed_after" | "stopping">;
+type OrderedAutoAlign = Omit<AutoAlign, "resumes" | "resumed_after" | "stopping">;
 
 type Order = Omit<RunRequest, "fence" | "budget" | "versions" | "base" | "encoder" | "auto_align"> & {
   base: Omit<RunRequest["base"], "path">;
@@ -124,7 +124,7 @@ export async function writeRequest(
   claim: Pick<RunRequest, "fence" | "budget" | "versions" | "encoder"> & {
     basePath: string;
     /** Only for an auto-align. */
-    autoAlign?: Pick<AutoAlign, "resumed_after" | "stopping">;
+    autoAlign?: Pick<AutoAlign, "resumes" | "stopping">;
   },
 ): Promise<void> {
   const { base, auto_align: ordered, ...order } = await readOrder(folder);

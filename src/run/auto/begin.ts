@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { askBase, asking, type BaseSaid, suitesOfBase } from "../choose.ts";
 import type { Run } from "../context.ts";
 import { shapeOf } from "../folder/adapter-shape.ts";
+import { resumesOf } from "../folder/request.ts";
 import { proseSaid } from "../guards/measure.ts";
 import type { Unavailable } from "../plan/limits.ts";
 import type { Arm, ArmCost, PlanLimits, PlanState } from "../plan/state.ts";
@@ -79,7 +80,7 @@ export async function begin(
       // A look ends the process, and the next process opens the base again, so that time is included.
       look_hours: (said.devSeconds / 3600 / Math.max(1, prepared.dev.length)) * sealed + found.open_hours,
       past: auto.past.map((phase) => ({ ...phase, arm: phase.arm as Arm })),
-      resumed_after: auto.resumed_after,
+      resumes: resumesOf(auto),
     },
   };
 }

@@ -85,6 +85,12 @@ export async function verifyBase(request: RunRequest): Promise<void> {
   if (found !== request.base.sha256) throw damaged("request.json", "base.sha256 does not match the file at base.path");
 }
 
+type AutoAlign = NonNullable<RunRequest["auto_align"]>;
+
+/** The resumes of an auto-align, in order. */
+export const resumesOf = ({ resumes, resumed_after: phases = 0 }: AutoAlign): NonNullable<AutoAlign["resumes"]> =>
+  resumes ?? (phases === 0 ? [] : [{ phases, looks: 0 }]);
+
 /** Returns a hash of what determines the work. Fence, budget and versions are left out, because they do not change rows or recipe. */
 export function identityOf(request: RunRequest): string {
   const { alignment_id, recipe, base, documents, dev, teacher, organisation } = request;

@@ -4,7 +4,16 @@
 import { type Headroom, type HeadroomClass, headroomClasses } from "./deficits.ts";
 import { pairedDifference } from "./evidence.ts";
 import type { Arm, PlanState } from "./state.ts";
-import { accident, clustersOf, effortOf, effortOn, newRegressions, type Standing, type Survey } from "./survey.ts";
+import {
+  accident,
+  clustersOf,
+  effortOf,
+  effortOn,
+  isWithoutStep,
+  newRegressions,
+  type Standing,
+  type Survey,
+} from "./survey.ts";
 
 type Efficacy = Partial<Record<HeadroomClass, number>>;
 
@@ -75,9 +84,11 @@ export function beliefsOf(state: PlanState, survey: Survey): Beliefs {
 }
 
 function beliefOf(state: PlanState, survey: Survey, arm: Arm): Belief {
-  const ran = survey.standings.filter(({ phase }) => phase?.arm === arm && phase.steps_run > 0);
+  const made = survey.standings.filter(({ phase }) => phase?.arm === arm);
+  const ran = made.filter(({ phase }) => phase!.steps_run > 0);
+  const withoutStep = made.filter(({ phase }) => isWithoutStep(phase!));
   const past = state.past.filter((phase) => phase.arm === arm && phase.headroom > 0);
-  const seen = ran.map((standing) => observationOf(state, standing, arm));
+  const seen = [...ran, ...withoutStep].map((standing) => observationOf(state, standing, arm));
   // Weights are logarithms at first, because products of many small densities underflow.
   const points = strengths.flatMap((strength) =>
     slownesses.map((slowness) => ({ strength, slowness, weight: logPrior(strength, slowness) })),
@@ -107,7 +118,8 @@ function observationOf(state: PlanState, { checkpoint, parent, phase }: Standing
   return {
     headroom: parent!.headroom,
     before: effortOn(state, parent!, arm),
-    effort: effortOf(state, phase!),
+    // A phase that found nothing to learn from would have gained nothing in all its steps.
+    effort: effortOf(state, isWithoutStep(phase!) ? { ...phase!, steps_run: phase!.steps } : phase!),
     ...pairedDifference(checkpoint.dev, parent!.checkpoint.dev, clustersOf(state)),
   };
 }

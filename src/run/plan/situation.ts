@@ -53,6 +53,10 @@ export function situationOf(state: PlanState): Situation {
   return { state, survey, beliefs, phaseHours, ...found };
 }
 
+/** Number of phases before the latest resume that precedes this decision; 0 if none does. */
+export const resumedAfter = ({ resumes, history, looks }: PlanState): number =>
+  resumes.findLast((resume) => resume.phases <= history.length && resume.looks <= looks.length)?.phases ?? 0;
+
 /**
  * Least gap between pass@8 and pass@1 in points, including what declining would gain. Below this gap, reinforcement has
  * nothing to learn from.
@@ -73,7 +77,7 @@ export function reasonAgainst(state: PlanState, survey: Survey, arm: Arm): strin
   if (arm === "reinforce" && sampledGap(state, best) < leastSampledGap)
     return `sampled answers are right less than ${leastSampledGap} points more often than the greedy answer`;
   const inVain = state.history
-    .slice(state.resumed_after)
+    .slice(resumedAfter(state))
     .filter((phase) => phase.arm === arm && phase.from === best.checkpoint.id);
   // Edits come from a fixed grid, so a second search would find the same edit.
   const most = arm === "represent" ? 1 : mostInVain;

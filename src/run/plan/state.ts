@@ -149,6 +149,12 @@ export interface PastPhase {
   gain: number;
 }
 
+/** Number of phases and of looks before a pause that was ended by hand. */
+export interface Resume {
+  phases: number;
+  looks: number;
+}
+
 export interface PlanState {
   seed: number;
   limits: PlanLimits;
@@ -163,8 +169,11 @@ export interface PlanState {
   check_hours: number;
   look_hours: number;
   past: PastPhase[];
-  /** Number of phases that had run when a pause decided by the planner was last ended by hand; 0 at first. */
-  resumed_after: number;
+  /**
+   * The pauses decided by the planner that were ended by hand, in order. A decision counts only those before it, so that
+   * it is made again in the same way after a later resume.
+   */
+  resumes: Resume[];
 }
 
 export interface Bid {

@@ -2,7 +2,14 @@
 // overestimate; it is less of one if each check is drawn towards its forecast.
 import { type Headroom, headroomOf } from "./deficits.ts";
 import { chanceAbove, chanceOfExcess, chanceOfLoss, errorOf, pairedDifference, spentAt } from "./evidence.ts";
-import type { Arm, CheckedCheckpoint, DecisionCard, PhaseRecord, PlanState } from "./state.ts";
+import {
+  type Arm,
+  type CheckedCheckpoint,
+  type DecisionCard,
+  gradientArms,
+  type PhaseRecord,
+  type PlanState,
+} from "./state.ts";
 
 /** A regression that a test confirmed. `dev` is compared with the parent, a suite with the base. */
 export type Regression = DecisionCard["regressions"][number];
@@ -134,9 +141,11 @@ interface Found {
 function standingOf(state: PlanState, found: Found): Standing {
   const { checkpoint, parent, phase, base, clusters } = found;
   const { difference, error } = pairedDifference(checkpoint.dev, parent.checkpoint.dev, clusters);
-  // If a phase kept no edit, its checkpoint equals its parent, and its forecast does not apply.
-  const isParent = phase.outcome?.is_kept === false;
-  const gain = isParent ? 0 : weighed(phase.forecast.gain, Math.hypot(phase.forecast.sd, surprise), difference, error);
+  // If a phase kept no edit or made no step, its checkpoint equals its parent, and its forecast does not apply.
+  const isParent = phase.outcome?.is_kept === false || isWithoutStep(phase);
+  const ran = shareRun(phase);
+  const [expected, sd] = [ran * phase.forecast.gain, Math.hypot(ran * phase.forecast.sd, surprise)];
+  const gain = isParent ? 0 : weighed(expected, sd, difference, error);
   const score = Math.min(100, Math.max(0, parent.score + gain));
   const losses = checkpoint.guards.map(({ correct }, at) => {
     if (isParent) return parent.losses[at]!;
@@ -161,6 +170,13 @@ function standingOf(state: PlanState, found: Found): Standing {
     worth: 0,
   };
 }
+
+/** Whether a phase that trains made no step, because it found nothing to learn from. */
+export const isWithoutStep = (phase: PhaseRecord): boolean => shareRun(phase) === 0;
+
+/** Share of its planned steps that a phase ran. Of an edit or a scale, whatever is kept was forecast as a whole. */
+const shareRun = ({ arm, steps, steps_run }: PhaseRecord): number =>
+  gradientArms.includes(arm) ? steps_run / steps : 1;
 
 /**
  * Mean of the expected and the observed value, each weighted by its precision. An observation far outside the usual

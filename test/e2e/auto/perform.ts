@@ -99,7 +99,7 @@ async function worked(
     basePath: starterModel,
     budget: { memory_bytes: 0, threads },
     versions: { plumbline: "prove", trainer: "prove" },
-    autoAlign: { resumed_after: 0, stopping } satisfies Partial<NonNullable<RunRequest["auto_align"]>>,
+    autoAlign: { resumes: [], stopping } satisfies Partial<NonNullable<RunRequest["auto_align"]>>,
   });
   return work(run);
 }

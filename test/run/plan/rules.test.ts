@@ -262,13 +262,13 @@ test("a pause that is ended by hand is followed by another phase where one bids,
   for (; decision.next.kind === "phase"; decision = nextDecision(state))
     state = afterPhase(state, decision.next.phase, {});
   assert.equal(decision.next.kind, "end");
-  const resumed: PlanState = { ...state, resumed_after: state.history.length };
+  const resumed: PlanState = { ...state, resumes: [{ phases: state.history.length, looks: 0 }] };
   const phase = phaseOf(nextDecision(resumed));
   assert.equal(endOf(nextDecision(afterPhase(resumed, phase, {}))).status, "PAUSED");
   const sequenced = stateOf({ sequencing: ["supervised"] });
   const ended = afterPhase(sequenced, phaseOf(nextDecision(sequenced)), {});
   assert.equal(nextDecision(ended).next.kind, "end");
-  assert.equal(phaseOf(nextDecision({ ...ended, resumed_after: 1 })).arm, "supervised");
+  assert.equal(phaseOf(nextDecision({ ...ended, resumes: [{ phases: 1, looks: 0 }] })).arm, "supervised");
 });
 
 test("an arm whose two phases from a checkpoint brought no improvement waits until another one is best", () => {
@@ -279,10 +279,39 @@ test("an arm whose two phases from a checkpoint brought no improvement waits unt
   const reasons = nextDecision(state).card.excluded;
   assert.match(reasons.find(({ arm }) => arm === "supervised")!.reason, /brought no improvement/);
   // A pause that was ended by hand gives it another chance.
-  assert.ok(nextDecision({ ...state, resumed_after: 2 }).card.bids.some(({ arm }) => arm === "supervised"));
+  assert.ok(
+    nextDecision({ ...state, resumes: [{ phases: 2, looks: 0 }] }).card.bids.some(({ arm }) => arm === "supervised"),
+  );
   const better = planned(state, { arm: "reinforce", from: "base", steps: 100 });
   const { bids } = nextDecision(afterPhase(state, better, { gained: range(60, 75) })).card;
   assert.ok(bids.some(({ arm }) => arm === "supervised"));
+});
+
+test("reinforcement that finds no signal gains nothing, speaks against the arm, and is not tried without end", () => {
+  const kinds = { ...usualKinds, knowledge: 20, elicitation: 45 };
+  let state = stateOf({ method: "reinforce", max_compute_hours: null }, { kinds });
+  const gainOf = ({ card }: Decision): number => card.bids.find(({ arm }) => arm === "reinforce")!.gain;
+  const first = nextDecision(state);
+  let decision = first;
+  for (let phases = 0; decision.next.kind === "phase" && phases < 5; phases++) {
+    state = afterPhase(state, phaseOf(decision), { steps: 0 });
+    const { byId, base, best } = surveyOf(state);
+    const { score, losses } = byId.get("c1")!;
+    assert.deepEqual([score, losses, best], [base.score, base.losses, base]);
+    decision = nextDecision(state);
+    if (phases === 0) assert.ok(gainOf(decision) < gainOf(first));
+  }
+  assert.equal(endOf(decision).status, "PAUSED");
+});
+
+test("of a phase that was cut short, the forecast holds for the steps that ran", () => {
+  const state = stateOf();
+  const phase = planned(state, { arm: "supervised", from: "base", steps: 300, forecast: { gain: 10, sd: 3 } });
+  const scoreAfter = (steps: number): number =>
+    surveyOf(afterPhase(state, phase, { gained: range(20, 25), steps })).byId.get("c1")!.score;
+  // Five points were seen, of ten in all steps.
+  assert.ok(scoreAfter(300) > 25.5, `${scoreAfter(300)}`);
+  assert.ok(Math.abs(scoreAfter(150) - 25) < 0.1, `${scoreAfter(150)}`);
 });
 
 test("an edit is looked for once from a checkpoint, and the card says what came of it", () => {

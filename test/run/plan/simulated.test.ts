@@ -1,7 +1,7 @@
 // A tenth of the worlds that `npm run prove:plan` runs: what must never happen, and the planner beside every fixed order.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { PlanState } from "../../../src/run/plan/state.ts";
+import type { PlanState, Resume } from "../../../src/run/plan/state.ts";
 import { type Outcome, simulate, startState } from "./simulation.ts";
 import { broken, play } from "./tournament.ts";
 import { makeWorld } from "./worlds.ts";
@@ -22,6 +22,24 @@ test("a run that is killed before any decision decides the same again from its s
     const resumed = simulate(world, startState(world), (state) => JSON.parse(JSON.stringify(state)) as PlanState);
     assert.deepEqual(resumed.decisions, whole.decisions);
   }
+});
+
+test("a pause that is ended by hand changes nothing that was decided before it, however many follow", () => {
+  let resumed = 0;
+  for (const request of [{}, { sequencing: ["supervised", "reinforce"] }])
+    for (const world of worlds(40).map((one) => ({ ...one, budgetHours: null }))) {
+      const start = startState(world, request);
+      let kept = simulate(world, start);
+      for (const resumes: Resume[] = []; kept.status === "PAUSED" && resumes.length < 3; resumed++) {
+        const { history, looks } = kept.state;
+        resumes.push({ phases: history.length, looks: looks.length });
+        const again = simulate(world, { ...start, resumes });
+        const decided = kept.decisions.slice(0, -1);
+        assert.deepEqual(again.decisions.slice(0, decided.length), decided, `${world.index}, resume ${resumes.length}`);
+        kept = again;
+      }
+    }
+  assert.ok(resumed > 50, `${resumed}`);
 });
 
 test("without a limit of hours every run ends", () => {

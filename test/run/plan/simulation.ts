@@ -75,7 +75,7 @@ export function startState(world: World, request: Partial<AutoAlignRequest> = {}
     check_hours: world.checkHours,
     look_hours: world.lookHours,
     past: world.past,
-    resumed_after: 0,
+    resumes: [],
   };
 }
 

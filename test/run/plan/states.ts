@@ -76,7 +76,7 @@ export function stateOf(
     check_hours: 0.05,
     look_hours: 0.05,
     past: [],
-    resumed_after: 0,
+    resumes: [],
   };
 }
 
@@ -95,19 +95,21 @@ export interface Found {
   lost?: readonly number[];
   /** Points that suites have lost against the base. */
   suites?: Record<string, number>;
+  /** Steps that ran; by default those that were planned. */
+  steps?: number;
 }
 
 /** The state after a phase that ran as it was planned. */
 export function afterPhase(
   state: PlanState,
   phase: PhasePlan,
-  { gained = [], lost = [], suites = {} }: Found,
+  { gained = [], lost = [], suites = {}, steps = phase.steps }: Found,
 ): PlanState {
   const parent = state.checkpoints.find(({ id }) => id === phase.from)!;
   const id = `c${state.history.length + 1}`;
   const dev = parent.dev.map((score, at) => (gained.includes(at) ? 1 : lost.includes(at) ? 0 : score));
-  const hours = phase.steps * state.costs[phase.arm].hours_per_step;
-  const record: PhaseRecord = { ...phase, checkpoint: id, steps_run: phase.steps, hours_run: hours, setup_hours: 0 };
+  const hours = steps * state.costs[phase.arm].hours_per_step;
+  const record: PhaseRecord = { ...phase, checkpoint: id, steps_run: steps, hours_run: hours, setup_hours: 0 };
   return {
     ...state,
     checkpoints: [

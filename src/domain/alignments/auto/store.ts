@@ -22,7 +22,8 @@ export interface AutoAlignRow {
   confirmed: 0 | 1 | null;
   looks_json: string;
   help_json: string;
-  resumed_after: number;
+  /** Phases and looks before each resume, in order. */
+  resumes_json: string;
   stopping: 0 | 1;
   error_code: string | null;
   error_text: string | null;
@@ -134,7 +135,8 @@ export const prepareAutoAligns = (store: Store) => ({
     "UPDATE auto_align SET stopping = :stopping, updated_at = :at WHERE id = :id",
   ),
   resume: store.prepare<{ id: string }>(
-    "UPDATE auto_align SET resumed_after = phases, help_json = '[]' WHERE id = :id",
+    `UPDATE auto_align SET help_json = '[]', resumes_json =
+     json_insert(resumes_json, '$[#]', json_object('phases', phases, 'looks', json_array_length(looks_json))) WHERE id = :id`,
   ),
   /**
    * The gains of the latest 50 phases of the owner's projects with this base, newest first. A phase's result is on every card until the next

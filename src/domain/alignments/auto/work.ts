@@ -22,7 +22,7 @@ import type { AutoAlignsSql } from "./store.ts";
 
 export type Told = NonNullable<RunResult["auto_align"]>;
 /** The values of an auto-align that each claim writes into its request anew. */
-export type AutoAlignClaim = Pick<NonNullable<RunRequest["auto_align"]>, "resumed_after" | "stopping">;
+export type AutoAlignClaim = Required<Pick<NonNullable<RunRequest["auto_align"]>, "resumes" | "stopping">>;
 
 export interface AutoAlignWork {
   claimed(id: string): void;
@@ -99,8 +99,8 @@ export function createAutoAlignWork(parts: {
       });
     },
     claimOf(id) {
-      const { resumed_after, stopping } = sql.byId.get(id)!;
-      return { resumed_after, stopping: stopping === 1 };
+      const { resumes_json, stopping } = sql.byId.get(id)!;
+      return { resumes: JSON.parse(resumes_json) as AutoAlignClaim["resumes"], stopping: stopping === 1 };
     },
     placeOf: (id) => (sql.byId.get(id)!.status === "RUNNING" ? "decided" : "unplanned"),
     save: (claim, cards, advance) =>
