@@ -2,44 +2,85 @@
 // unknown, because the judge or the rollout failed. Such an answer does not count as 0. It is left out of every mean and deviation, and
 // gets no advantage.
 import { invalid } from "../base/errors.ts";
+import type { PlanLimits } from "./plan/state.ts";
 
 const estimators = ["grpo", "dr_grpo", "rloo", "reinforce", "reinforce_plus_plus", "opo", "max_rl"] as const;
+type Estimator = (typeof estimators)[number];
 
+/** The `advantage` block of a configuration as given, without null values. */
 export interface AdvantageBlock {
-  estimator?: string;
-  center?: boolean;
-  normalize_std?: boolean;
-  scope?: string;
-  gamma?: number;
+  estimator?: unknown;
+  center?: unknown;
+  normalize_std?: unknown;
+  scope?: unknown;
+  gamma?: unknown;
+  skip_zero_advantage_groups?: unknown;
 }
 
 export interface AdvantagePlan {
-  estimator: (typeof estimators)[number];
-  center: boolean;
+  estimator: Estimator;
+  /** The baseline that grpo, dr_grpo and reinforce subtract. */
+  center: "mean" | "median" | "none";
   normalizeStd: boolean;
-  /** Whether grpo divides by the deviation of the group or of the whole batch. Its baseline is always the group's mean. */
+  /** Whether grpo divides by the deviation of the group or of the whole batch. Its baseline is always the group's. */
   scope: "group" | "batch";
   gamma: number;
+  /** Whether groups in which every advantage is 0 are left out of a step. */
+  skipsEqualGroups: boolean;
+  /** Settings that change nothing. */
+  ignored: PlanLimits["ignored"];
+}
+
+/** The estimators that read a setting. The other settings apply to all. */
+const readBy: Record<string, readonly Estimator[]> = {
+  center: ["grpo", "dr_grpo", "reinforce"],
+  normalize_std: ["grpo"],
+  scope: ["grpo"],
+  gamma: ["reinforce_plus_plus"],
+};
+
+const refused = (field: string, message: string) => invalid(["config", "advantage", field], message);
+
+function flag(field: string, value: unknown): boolean {
+  if (typeof value === "boolean") return value;
+  throw refused(field, "must be true or false");
 }
 
 /** Fills in every default. Throws a validation failure that names the field. */
 export function resolveAdvantage(block: AdvantageBlock): AdvantagePlan {
-  const estimator = block.estimator ?? "grpo";
-  if (estimator === "gae")
-    throw invalid(["advantage", "estimator"], "gae needs a value model, which no base has here; use grpo or rloo");
-  if (!(estimators as readonly string[]).includes(estimator))
-    throw invalid(["advantage", "estimator"], `must be one of ${estimators.join(", ")}`);
-  const scope = block.scope === "global" ? "batch" : (block.scope ?? "group");
-  if (scope !== "group" && scope !== "batch") throw invalid(["advantage", "scope"], "must be group or batch");
-  const gamma = block.gamma ?? 1;
-  if (!(gamma > 0 && gamma <= 1)) throw invalid(["advantage", "gamma"], "must be a number above 0 and at most 1");
+  const { scope = "group", gamma = 1 } = block;
+  const estimator = estimatorOf(block.estimator ?? "grpo");
+  const normalizeStd = flag("normalize_std", block.normalize_std ?? false);
+  if (scope !== "group" && scope !== "batch" && scope !== "global") throw refused("scope", "must be group or batch");
+  if (!(typeof gamma === "number" && gamma > 0 && gamma <= 1))
+    throw refused("gamma", "must be a number above 0 and at most 1");
+  const ignored = Object.entries(readBy)
+    .filter(([field, readers]) => Object.hasOwn(block, field) && !readers.includes(estimator))
+    .map(([field]) => ({
+      field: `advantage.${field}`,
+      reason: `redundant: the estimator ${estimator} does not use it`,
+    }));
+  if (block.scope !== undefined && estimator === "grpo" && !normalizeStd)
+    ignored.push({ field: "advantage.scope", reason: "redundant: only advantage.normalize_std uses it" });
   return {
-    estimator: estimator as AdvantagePlan["estimator"],
-    center: block.center ?? true,
-    normalizeStd: block.normalize_std ?? false,
-    scope,
-    gamma,
+    ...{ estimator, normalizeStd, gamma, ignored },
+    center: centerOf(block.center ?? true),
+    scope: scope === "global" ? "batch" : scope,
+    skipsEqualGroups: flag("skip_zero_advantage_groups", block.skip_zero_advantage_groups ?? true),
   };
+}
+
+function estimatorOf(value: unknown): Estimator {
+  if (value === "gae") throw refused("estimator", "gae needs a value model, which no base has here; use grpo or rloo");
+  if ((estimators as readonly unknown[]).includes(value)) return value as Estimator;
+  throw refused("estimator", `must be one of ${estimators.join(", ")}`);
+}
+
+function centerOf(value: unknown): AdvantagePlan["center"] {
+  if (value === true) return "mean";
+  if (value === false) return "none";
+  if (value === "mean" || value === "median" || value === "none") return value;
+  throw refused("center", "must be true, false, mean, median or none");
 }
 
 export interface Rewarded {
@@ -58,6 +99,17 @@ const varianceEpsilon = 1e-8;
 
 const meanOf = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length;
 
+function medianOf(values: readonly number[]): number {
+  const sorted = values.toSorted((a, b) => a - b);
+  const half = Math.floor(sorted.length / 2);
+  return sorted.length % 2 === 1 ? sorted[half]! : (sorted[half - 1]! + sorted[half]!) / 2;
+}
+
+function baselineOf(center: AdvantagePlan["center"], rewards: readonly number[]): number {
+  if (center === "none" || rewards.length === 0) return 0;
+  return center === "mean" ? meanOf(rewards) : medianOf(rewards);
+}
+
 /** Sample standard deviation, with divisor n − 1; 0 for fewer than two values. */
 function deviationOf(values: readonly number[]): number {
   if (values.length < 2) return 0;
@@ -71,7 +123,7 @@ export function advantagesOf(plan: AdvantagePlan, groups: readonly (readonly Rew
   const constant = ({ length }: Rewarded, value: number) => new Float64Array(length).fill(value);
   if (plan.estimator === "reinforce_plus_plus") return whitenedReturns(plan.gamma, groups);
   if (plan.estimator === "reinforce") {
-    const baseline = plan.center && all.length > 0 ? meanOf(all) : 0;
+    const baseline = baselineOf(plan.center, all);
     return groups.map((group) =>
       group.map((answer) => (answer.reward === null ? null : constant(answer, answer.reward - baseline))),
     );
@@ -108,7 +160,7 @@ function groupAdvantage(
     case "max_rl":
       return (reward) => (Math.abs(mean) <= sameReward ? 0 : (reward - mean) / mean);
     default: {
-      const baseline = center ? mean : 0;
+      const baseline = baselineOf(center, rewards);
       const divide = estimator === "grpo" && normalizeStd;
       const by = divide ? (scope === "batch" ? batchDeviation : deviationOf(rewards)) + epsilon : 1;
       return (reward) => (reward - baseline) / by;

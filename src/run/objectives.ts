@@ -12,6 +12,7 @@
 //   ratio of a sequence  r = exp(mean of lp − q over its tokens)        GSPO, Zheng et al., 2025
 //   KL                   k1 = x, k2 = x²/2, k3 = exp(−x) + x − 1        Schulman's estimators
 import { invalid } from "../base/errors.ts";
+import type { PlanLimits } from "./plan/state.ts";
 
 const types = ["cross_entropy", "importance_sampling", "ppo", "cispo", "dro"] as const;
 const estimators = ["k1", "k2", "k3"] as const;
@@ -46,6 +47,8 @@ export interface Objective {
   entropyCoef: number;
   zLossCoef: number;
   warnings: string[];
+  /** Settings that change nothing. */
+  ignored: PlanLimits["ignored"];
 }
 
 /** Fills in every default. Throws a validation failure that names the field. */
@@ -84,6 +87,9 @@ export function resolveLoss(block: LossBlock): Objective {
     entropyCoef: within("entropy_coef", block.entropy_coef ?? 0, 0, 0.1),
     zLossCoef: within("z_loss_coef", block.z_loss_coef ?? 0, 0, 1e-2),
     warnings,
+    ignored: (["ppo", "cispo", "dro"] as const)
+      .filter((other) => other !== type && block[other] !== undefined)
+      .map((other) => ({ field: `loss.${other}`, reason: `redundant: the loss is ${type}` })),
   };
 }
 

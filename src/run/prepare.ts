@@ -44,7 +44,7 @@ async function makePrepared(run: Run): Promise<Omit<Prepared, "sha256">> {
     too_long: tooLong,
     rows: rows.length,
     by_kind: countBy(rows.map((row) => row.kind)),
-    seconds: (run.parts.clock.monotonicMs() - began) / 1000,
+    seconds: made.secondsBefore + (run.parts.clock.monotonicMs() - began) / 1000,
   };
   return { rows, dev, report };
 }
@@ -52,6 +52,8 @@ async function makePrepared(run: Run): Promise<Omit<Prepared, "sha256">> {
 type Made = {
   rows: StudyRow[];
   replayed: TrainingRow[];
+  /** Seconds that earlier processes took for the answers of models that they left. */
+  secondsBefore: number;
   report: Omit<PrepareReport, "too_long" | "rows" | "by_kind" | "seconds">;
 };
 
@@ -87,7 +89,7 @@ async function makeRows(run: Run): Promise<Made> {
       "",
     );
   const thread = openStudyThread(run.parts.control.signal);
-  const memory = await openMemory(run.folder);
+  const memory = await openMemory(run.folder, { clock: run.parts.clock });
   const asked = openAsked(run, memory);
   try {
     const { rows: studied, report } = await thread.study(
@@ -126,6 +128,7 @@ async function makeRows(run: Run): Promise<Made> {
     return {
       rows: kept,
       replayed: sound,
+      secondsBefore: memory.secondsBefore,
       report: {
         study: report,
         overlap_dropped: rows.length - kept.length + said.length - sound.length,

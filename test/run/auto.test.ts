@@ -227,6 +227,29 @@ test("what a process spends before its first new work is of the budget, once, wh
   assert.equal((await runAlignment(killed, late())).auto_align!.hours, 1);
 });
 
+test("rows that a killed process began are charged with its answers' hours, as if it had not been killed", async () => {
+  let ms = 0;
+  const timed = { ...clock, monotonicMs: () => ms };
+  const run = async (folder: string, dies: number) => {
+    let calls = 0;
+    const tick = (): void => {
+      if (++calls === dies) throw new Error("died");
+      ms += 1000;
+    };
+    const wrap = (trainer: Trainer): Trainer => watched("score", tick)(watched("sample", tick)(trainer));
+    return runAlignment(folder, partsOf({ wrap, over: { clock: timed, grade: unlikeBase() } }));
+  };
+  const secondsOf = (folder: string): number =>
+    JSON.parse(readFileSync(join(folder, "prepared", "report.json"), "utf8")).seconds;
+  const [whole, killed] = [await autoFolder({ target_score: 0 }), await autoFolder({ target_score: 0 })];
+  await run(whole, 0);
+  assert.ok(secondsOf(whole) >= 2, `${secondsOf(whole)}`);
+  assert.equal((await run(killed, 2)).outcome, "failed");
+  claimAutoAlign(killed, {});
+  assert.equal((await run(killed, 0)).error, null);
+  assert.equal(secondsOf(killed), secondsOf(whole));
+});
+
 test("a phase whose hours are over before its first step makes one step, and no more", async () => {
   let [adapters, ms] = [0, 0];
   // Forecasts are made while the clock stands still; it runs from where the phase opens its adapter.
@@ -273,7 +296,7 @@ type Verb = (typeof verbs)[number];
 
 /** `onCall` before each call of the verb: throws what a worker that dies throws. */
 const watched =
-  (verb: Verb, onCall: () => void) =>
+  (verb: Verb | "score", onCall: () => void) =>
   (trainer: Trainer): Trainer =>
     overridden(trainer, {
       [verb]: (...parts: never[]) => {

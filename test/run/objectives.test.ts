@@ -280,6 +280,13 @@ test("blocks are resolved to absolute bounds, and refused by the name of the fie
   assert.equal(resolveLoss({ type: "dro" }).beta, 0.05);
   assert.equal(resolveLoss({}).type, "cross_entropy");
   assert.match(resolveLoss({ type: "ppo", ppo: { clip_high: 1.2 } }).warnings[0]!, /absolute ratio/);
+  const parameters = { ppo: { clip_low: 0.1 }, cispo: { eps_max: 5 }, dro: { beta: 0.1 } };
+  for (const type of ["ppo", "cispo", "dro"])
+    assert.deepEqual(
+      resolveLoss({ type, ...parameters }).ignored.map(({ field }) => field),
+      ["loss.ppo", "loss.cispo", "loss.dro"].filter((field) => field !== `loss.${type}`),
+    );
+  assert.match(resolveLoss({ type: "ppo", dro: { beta: 1 } }).ignored[0]!.reason, /^redundant: the loss is ppo$/);
   const refused: [LossBlock, string][] = [
     [{ type: "gspo" }, "loss.type"],
     [{ type: "ppo", ppo: { clip_low: 1.1 } }, "loss.ppo.clip_low"],
@@ -320,6 +327,9 @@ test("advantages are those of the table", () => {
     [{ estimator: "rloo" }, [1, -third, -third, -third]],
     [{ estimator: "max_rl" }, [3, -1, -1, -1]],
     [{ estimator: "reinforce", center: false }, [1, 0, 0, 0]],
+    [{ center: "none" }, [1, 0, 0, 0]],
+    [{ center: "mean" }, [0.75, -0.25, -0.25, -0.25]],
+    [{ center: "median" }, [1, 0, 0, 0]],
   ];
   for (const [block, expected] of table)
     for (const [i, value] of flat([1, 0, 0, 0], block).entries()) close(value!, expected[i]!, 5e-6);
@@ -330,6 +340,41 @@ test("advantages are those of the table", () => {
   // Lengths 3, 1: the baseline is (3 · 1 + 1 · 0) / 4.
   assert.deepEqual(flat([1, 0], { estimator: "opo" }, [3, 1]), [0.25, -0.75]);
   assert.deepEqual(flat([0, 0, 0], { estimator: "max_rl" }), [0, 0, 0]);
+  assert.deepEqual(flat([1, 4, 2], { center: "median" }), [-1, 2, 0]);
+  assert.deepEqual(flat([1, 4, 2, 3], { estimator: "reinforce", center: "median" }), [-1.5, 1.5, -0.5, 0.5]);
+});
+
+test("a setting of the wrong type is refused by name, and one that the estimator does not read is told", () => {
+  const refused: [Record<string, unknown>, RegExp][] = [
+    [{ center: "middle" }, /^config\.advantage\.center: must be true, false, mean, median or none/],
+    [{ center: 0 }, /^config\.advantage\.center: /],
+    [{ normalize_std: "false" }, /^config\.advantage\.normalize_std: must be true or false$/],
+    [{ skip_zero_advantage_groups: "false" }, /^config\.advantage\.skip_zero_advantage_groups: must be true or false$/],
+    [{ gamma: "0.5" }, /^config\.advantage\.gamma: /],
+    [{ scope: 1 }, /^config\.advantage\.scope: /],
+  ];
+  for (const [block, message] of refused) assert.throws(() => resolveAdvantage(block), { message });
+  const given = { center: true, normalize_std: true, scope: "batch", gamma: 0.5, skip_zero_advantage_groups: true };
+  const read: Record<string, string[]> = {
+    grpo: ["center", "normalize_std", "scope"],
+    dr_grpo: ["center"],
+    reinforce: ["center"],
+    reinforce_plus_plus: ["gamma"],
+    rloo: [],
+    opo: [],
+    max_rl: [],
+  };
+  const told = (block: Record<string, unknown>) => resolveAdvantage(block).ignored.map(({ field }) => field);
+  for (const [estimator, fields] of Object.entries(read))
+    assert.deepEqual(
+      told({ estimator, ...given }),
+      ["center", "normalize_std", "scope", "gamma"]
+        .filter((field) => !fields.includes(field))
+        .map((field) => `advantage.${field}`),
+      estimator,
+    );
+  assert.deepEqual(told({ scope: "batch" }), ["advantage.scope"]);
+  assert.match(resolveAdvantage({ gamma: 0.9 }).ignored[0]!.reason, /^redundant: the estimator grpo does not use it$/);
 });
 
 test("an unknown reward is in no mean and gets nothing; alone or among equals an answer says nothing", () => {

@@ -196,9 +196,22 @@ test("every setting of a block is followed, or refused with its field", () => {
     [{ training: { inner_optim_steps: 65 } }, /^config\.training\.inner_optim_steps: /],
     [{ training: { inner_optim_steps: 1.5 } }, /^config\.training\.inner_optim_steps: /],
     [{ reward: { type: "llm_judge", llm_judge: { judge_model: "x", criteria: ["y"] } } }, /^config\.reward\.llm_judge/],
-    [{ advantage: { estimator: "gae" } }, /^(config\.)?advantage\.estimator: /],
+    [{ advantage: { estimator: "gae" } }, /^config\.advantage\.estimator: /],
+    ...["group", "batch", "running"].map((normalize): [AutoAlignRequest["config"], RegExp] => [
+      { advantage: { estimator: "max_rl" }, reward: { verifier_ref: "builtin:exact", normalize } },
+      /^config\.reward\.normalize: must be none with the estimator max_rl/,
+    ]),
   ];
   for (const [config, message] of refused) assert.throws(() => plan(config), { message });
+  const unused = plan({
+    loss: { cispo: { eps_max: 5 } },
+    advantage: { gamma: 0.9 },
+    environment: { type: "multi_agent" },
+  });
+  assert.deepEqual(
+    unused.ignored.map(({ field }) => field),
+    ["loss.cispo", "advantage.gamma", "environment.type"],
+  );
 });
 
 test("a draw that leaves possible answers out is warned of", () => {

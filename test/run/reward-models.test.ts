@@ -115,6 +115,36 @@ test("a question is asked once, whoever asks it again, now or after the run was 
   await second.close();
 });
 
+test("a judge that is measured by two processes took the hours of both", async () => {
+  const criteria = ["It is right.", "It is true."];
+  const hoursOf = async (dies: number | null): Promise<number> => {
+    const folder = await folderOf();
+    claimAutoAlign(folder, {
+      request: { target_score: 99, sequencing: ["reinforce"], config: { ...few, ...byJudge({ criteria }) } },
+    });
+    let ms = 0;
+    const clock = { monotonicMs: () => ms, now: () => "2026-01-01T00:00:00.000Z" };
+    const run = (dying: number | null) => {
+      const { control } = answering((question, at) => {
+        if (at === dying) throw new Error("died");
+        ms += 3_600_000;
+        return judged(question);
+      });
+      const grade = (answer: string) => ({ correct: answer.includes("e") });
+      return runAlignment(folder, partsOf({ over: { control, clock, grade } }));
+    };
+    if (dies !== null) {
+      assert.equal((await run(dies)).outcome, "failed");
+      claimAutoAlign(folder, {});
+    }
+    await run(null);
+    return JSON.parse(readFileSync(join(folder, "plan", "judge", "said.json"), "utf8")).hours;
+  };
+  assert.equal(await hoursOf(null), 32);
+  // A question that was on its way is asked again.
+  assert.ok((await hoursOf(24)) >= 32);
+});
+
 test("what is neither yes nor no is no verdict, and a question without an answer is asked again", async () => {
   const folder = await folderOf();
   const said: Said[] = ["Perhaps", "", "Yesterday", new Error("the model is gone"), "Yes"];

@@ -85,16 +85,19 @@ export interface JudgeRecord extends JudgeError {
 /**
  * Measures a judge once and keeps the result, with the device hours that it took. `withJudge` calls `work` with the
  * judge ready for use. `tell` is called with the result before it is kept, so that no kill can leave it untold.
+ * `secondsBefore`: time that earlier processes took for verdicts that are kept.
  */
 export function measuredJudge(
   run: Run,
   trials: readonly Trial[],
   {
     name,
+    secondsBefore,
     withJudge,
     tell,
   }: {
     name: string;
+    secondsBefore: number;
     withJudge: (work: (judge: Judge) => Promise<JudgeRecord>) => Promise<JudgeRecord>;
     tell: (record: JudgeRecord) => Promise<void>;
   },
@@ -103,7 +106,7 @@ export function measuredJudge(
   const measure = async () => {
     const began = run.parts.clock.monotonicMs();
     const record = await withJudge((judge) => measured(judge, trials, run.parts.control.signal));
-    const hours = hoursSince(run, began);
+    const hours = secondsBefore / 3600 + hoursSince(run, began);
     await tell(record);
     return { ...record, hours };
   };

@@ -110,6 +110,8 @@ async function judgedBy(
   const judge = named === null ? baseJudge(run, trainer) : asked!.judge;
   const record = await measuredJudge(run, trials, {
     name: JSON.stringify(named),
+    // The judge is measured before any other model is asked, so all that is left of earlier processes is for this.
+    secondsBefore: asked?.secondsBefore ?? 0,
     withJudge: (work) => (named === null ? withBaseJudge(run, work) : work(judge)),
     tell: (measured) => tell(run, measured),
   });

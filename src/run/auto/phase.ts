@@ -128,12 +128,15 @@ async function train(order: PhaseOrder, checkpoints: string): Promise<Trained> {
   });
   const opened = clock.monotonicMs();
   // Seconds of the steps that an earlier process made; the loop's state includes them.
-  const before = training.state.trainSeconds;
+  let before = training.state.trainSeconds;
+  const charge = (seconds: number): void => {
+    before += seconds;
+  };
   const hours = (): number => (before + (clock.monotonicMs() - opened) / 1000) / 3600;
   const { state } = training;
   // At least one step is made, because a phase without any would cost its check and tell the planner nothing.
   const isOver = (): boolean => state.step > stepsBefore && hours() > plan.hours;
-  const { inTrainer, shape, outcome, rowsTaken = 0 } = await arms[plan.arm](order, training, isOver);
+  const { inTrainer, shape, outcome, rowsTaken = 0 } = await arms[plan.arm](order, training, isOver, charge);
   const steps = plan.arm === "scale" ? 0 : state.step - stepsBefore;
   const made: PhaseMade = {
     record: {
@@ -159,8 +162,16 @@ async function train(order: PhaseOrder, checkpoints: string): Promise<Trained> {
  */
 type Worked = Omit<Represented, "outcome"> & Partial<Represented> & { rowsTaken?: number };
 
-/** Carries out an arm, at most until its steps are done or `isOver` returns true. */
-type Work = (order: PhaseOrder, training: Training, isOver: () => boolean) => Promise<Worked>;
+/**
+ * Carries out an arm, at most until its steps are done or `isOver` returns true. `charge` adds seconds that an earlier
+ * process spent and that the loop's state does not include.
+ */
+type Work = (
+  order: PhaseOrder,
+  training: Training,
+  isOver: () => boolean,
+  charge: (seconds: number) => void,
+) => Promise<Worked>;
 
 const trained = ({ shape }: Training): Worked => ({ inTrainer: adapterName, shape });
 
@@ -176,10 +187,10 @@ const arms: Record<PhasePlan["arm"], Work> = {
   },
 };
 
-async function edited(order: PhaseOrder, training: Training, isOver: () => boolean): Promise<Worked> {
+async function edited(...[order, training, isOver, charge]: Parameters<Work>): Promise<Worked> {
   const { run, number, plan, identity, before } = order;
   const made = await represent({
-    ...{ run, training, identity, before, isOver },
+    ...{ run, training, identity, before, isOver, charge },
     folder: checkpointsOfPhase(run, number),
     isBase: order.from.path === null,
     most: plan.steps,

@@ -40,7 +40,6 @@ export interface ReinforcePlan {
   environment: EnvironmentPlan;
   /** Number of optimizer steps over which the answers of one draw are split. */
   innerSteps: number;
-  skipsEqualGroups: boolean;
   /** Warnings about settings that look like a mistake. */
   warnings: string[];
   /** Settings that change nothing. */
@@ -62,24 +61,27 @@ type Config = NonNullable<AutoAlignRequest["config"]>;
 export function resolveReinforce(config: Config | null, means: Means, context: number): ReinforcePlan {
   const { type, ...loss } = (config?.loss ?? {}) as Record<string, unknown>;
   const reward = (config?.reward ?? usualReward) as RewardBlock;
-  const advantage = (config?.advantage ?? {}) as Record<string, unknown>;
-  const { skip_zero_advantage_groups: skips = true, ...estimator } = advantage;
+  const advantage = resolveAdvantage(defined((config?.advantage ?? {}) as Record<string, unknown>));
   const inner = (config?.training as { inner_optim_steps?: number } | null | undefined)?.inner_optim_steps ?? 1;
   const objective = resolveLoss({ ...defined(loss), type: type == null ? "ppo" : (type as string) });
   const paid = resolveReward(reward, means);
+  if (advantage.estimator === "max_rl" && paid.normalize !== "none")
+    throw invalid(
+      ["config", "reward", "normalize"],
+      "must be none with the estimator max_rl, which divides by a group's mean reward",
+    );
   const environment = resolveEnvironment(defined((config?.environment ?? {}) as Record<string, unknown>));
   const sampling = resolveSampling(defined((config?.sampling ?? {}) as Record<string, unknown>), { context, inner });
   return {
     objective,
     reward: paid,
-    advantage: resolveAdvantage(defined(estimator)),
+    advantage,
     reference: resolveReference(defined((config?.reference_policy ?? {}) as Record<string, unknown>), objective.klCoef),
     sampling,
     environment,
     innerSteps: inner,
-    skipsEqualGroups: skips !== false,
     warnings: [...objective.warnings, ...paid.warnings, ...sampling.warnings, ...environment.warnings],
-    ignored: environment.ignored,
+    ignored: [...objective.ignored, ...advantage.ignored, ...environment.ignored],
   };
 }
 
@@ -201,7 +203,7 @@ function answersOf(plan: ReinforcePlan, asked: readonly Prompt[], said: readonly
   );
   return advantagesOf(plan.advantage, groups).flatMap((group, at) => {
     const isEqual = group.every((advantage) => advantage === null || advantage.every((value) => value === 0));
-    if (isEqual && plan.skipsEqualGroups) return [];
+    if (isEqual && plan.advantage.skipsEqualGroups) return [];
     return group.flatMap((advantage, index) => {
       const place = at * groupSize + index;
       return advantage === null || advantage.length === 0

@@ -13,14 +13,16 @@ const fileName = "reward-models.jsonl";
 export interface AskedModels {
   judge: Judge;
   preferenceModel: PreferenceModel;
+  /** Seconds that earlier processes took for the answers that they left. */
+  secondsBefore: number;
   close(): Promise<void>;
 }
 
 export async function openRewardModels({
   folder,
-  parts: { control },
+  parts: { control, clock },
 }: Pick<Run, "folder" | "parts">): Promise<AskedModels> {
-  const memory = await openMemory(folder, fileName);
+  const memory = await openMemory(folder, { fileName, clock });
   /** Questions whose answers are pending, so that equal answers of a group are asked about once. */
   const underWay = new Map<string, Promise<string>>();
   /** Writes to the file are chained, so that only one is in progress at a time. */
@@ -43,6 +45,7 @@ export async function openRewardModels({
   }
 
   return {
+    secondsBefore: memory.secondsBefore,
     async judge(criteria, prompt, answer) {
       const { ask: wording, yes, no } = ownOrEnglish(null, "judge");
       const verdicts: (boolean | null)[] = [];

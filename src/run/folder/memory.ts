@@ -4,8 +4,11 @@ import { createReadStream } from "node:fs";
 import { type FileHandle, open, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { isErrno, sha256, syncFolder } from "../../base/files.ts";
+import { type Clock, systemClock } from "../../base/time.ts";
 
 export interface Memory {
+  /** Seconds that earlier processes took for the answers in the file, all together. */
+  readonly secondsBefore: number;
   get(key: string): Promise<string | undefined>;
   put(key: string, answer: string): Promise<void>;
   close(): Promise<void>;
@@ -22,26 +25,38 @@ interface Place {
 
 const newline = 10;
 
-/** A line is {"key":"…","answer":"…"}. The key is stored as its hash, so every part before the answer has a fixed position. */
-const beforeHash = '{"key":"';
-const afterHash = '","answer":';
-const hashLength = sha256("").length;
-const beforeAnswer = beforeHash.length + hashLength + afterHash.length;
+/**
+ * A line is {"key":"…","ms":…,"answer":…}. The key is stored as its hash and `ms` is padded, so every part before the
+ * answer has a fixed position. `ms` counts from the process's previous line, or from when it opened the file. So the
+ * time of all lines is the time that the answers took, also where several questions were asked at once.
+ */
+const headOf = (hash: string, ms: number): string =>
+  `{"key":"${hash}","ms":${String(Math.round(ms)).padStart(msWidth)},"answer":`;
+const head = /^\{"key":"(?<hash>[0-9a-f]+)","ms":\s*(?<ms>\d+),"answer":$/;
+const msWidth = 12;
+const beforeAnswer = headOf(sha256(""), 0).length;
 const afterAnswer = "}";
 
-export async function openMemory(runFolder: string, fileName = answersFile): Promise<Memory> {
+export async function openMemory(
+  runFolder: string,
+  { fileName = answersFile, clock = systemClock }: { fileName?: string; clock?: Clock } = {},
+): Promise<Memory> {
   const path = join(runFolder, fileName);
-  const { places, end } = await readPlaces(path);
+  const { places, end, ms } = await readPlaces(path);
   const file = await open(path, "a+", 0o600);
   // An incomplete last line is removed, because the next line would be joined to it.
   await file.truncate(end);
   await syncFolder(runFolder);
+  let since = clock.monotonicMs();
   let size = end;
   return {
+    secondsBefore: ms / 1000,
     get: (key) => readAnswer(file, places.get(sha256(key))),
     async put(key, answer) {
       const hash = sha256(key);
-      const line = Buffer.from(`${beforeHash}${hash}${afterHash}${JSON.stringify(answer)}${afterAnswer}\n`);
+      const now = clock.monotonicMs();
+      const line = Buffer.from(`${headOf(hash, now - since)}${JSON.stringify(answer)}${afterAnswer}\n`);
+      since = now;
       await file.appendFile(line);
       places.set(hash, placeOf(size, size + line.length - 1));
       size += line.length;
@@ -83,27 +98,34 @@ const placeOf = (start: number, stop: number): Place => ({
   bytes: stop - start - beforeAnswer - afterAnswer.length,
 });
 
-/** Reads the places of the answers in whole lines. `end` is the position after the last whole line. */
-async function readPlaces(path: string): Promise<{ places: Map<string, Place>; end: number }> {
+/**
+ * Reads the places of the answers in whole lines, and the time that they took. `end` is the position after the last
+ * whole line. A line that does not begin as it should is no answer.
+ */
+async function readPlaces(path: string): Promise<{ places: Map<string, Place>; end: number; ms: number }> {
   const places = new Map<string, Place>();
-  let [start, at] = [0, 0];
-  /** The current line up to the answer; contains the hash. */
-  let head = "";
+  let [start, at, ms] = [0, 0, 0];
+  /** The current line up to the answer. */
+  let begun = "";
   try {
     for await (const chunk of createReadStream(path) as AsyncIterable<Buffer>) {
       let from = 0;
       for (let stop = chunk.indexOf(newline); stop >= 0; stop = chunk.indexOf(newline, from)) {
-        head += chunk.toString("latin1", from, Math.min(stop, from + beforeAnswer - head.length));
-        places.set(head.slice(beforeHash.length, beforeHash.length + hashLength), placeOf(start, at + stop));
-        head = "";
+        begun += chunk.toString("latin1", from, Math.min(stop, from + beforeAnswer - begun.length));
+        const found = head.exec(begun)?.groups;
+        if (found !== undefined) {
+          places.set(found.hash!, placeOf(start, at + stop));
+          ms += Number(found.ms);
+        }
+        begun = "";
         from = stop + 1;
         start = at + from;
       }
-      head += chunk.toString("latin1", from, from + beforeAnswer - head.length);
+      begun += chunk.toString("latin1", from, from + beforeAnswer - begun.length);
       at += chunk.length;
     }
   } catch (error) {
     if (!isErrno(error, "ENOENT")) throw error;
   }
-  return { places, end: start };
+  return { places, end: start, ms };
 }

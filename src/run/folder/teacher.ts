@@ -27,7 +27,7 @@ const keyOf = (passage: Passage): string => `${headingOf(passage)}\n\n${passage.
 
 /** Reads the replies, by passage id. A passage that the teacher was not asked about has no entry. */
 export async function readReplies(folder: string, passages: readonly Passage[]): Promise<Map<string, TeacherReply>> {
-  const said = await openMemory(folder, fileName);
+  const said = await openMemory(folder, { fileName });
   try {
     const replies = new Map<string, TeacherReply>();
     for (const passage of passages) {
@@ -53,7 +53,7 @@ export async function askTeacher(
   say: (content: string) => Promise<string>,
   onProgress: (done: number, total: number) => void,
 ): Promise<void> {
-  const memory = await openMemory(folder, fileName);
+  const memory = await openMemory(folder, { fileName });
   const reply = (key: string, prompt: string): Promise<string> => answerTo(memory, key, () => say(prompt));
   try {
     for (const [index, passage] of passages.entries()) {

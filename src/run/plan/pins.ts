@@ -205,6 +205,7 @@ const reinforcingFields = new Set([
   "loss.cispo",
   "loss.dro",
   "loss.kl_coef",
+  "loss.kl_estimator",
   "loss.entropy_coef",
   "loss.is_ratio_level",
   "loss.z_loss_coef",

@@ -79,6 +79,7 @@ const reinforcing: [string, unknown][] = [
   ["loss.cispo", { eps_max: 4 }],
   ["loss.dro", { beta: 0.05 }],
   ["loss.kl_coef", 0.1],
+  ["loss.kl_estimator", "k3"],
   ["loss.entropy_coef", 0.01],
   ["loss.is_ratio_level", "token"],
   ["loss.z_loss_coef", 1e-4],

@@ -128,6 +128,42 @@ test("killed among its edits a phase goes on with those that are left, and makes
   }
 });
 
+test("edits that a killed process tried keep their hours", async () => {
+  let ms = 0;
+  const timed = { ...clock, monotonicMs: () => ms };
+  const run = (folder: string, dies: number) => {
+    let calls = 0;
+    const wrap = (trainer: Trainer): Trainer => {
+      const inner = planted(trainer);
+      return overridden(inner, {
+        stackAdapter: (...given) => {
+          if (++calls === dies) throw new Error("died");
+          return inner.stackAdapter(...given);
+        },
+        sample: (...given) => {
+          // Drawing the material is quick, so that the phase's hours last.
+          const { length } = given[1].rowLengths;
+          ms += length > options.dev.length ? 1 : 1000 * length;
+          return inner.sample(...given);
+        },
+      });
+    };
+    return runAlignment(folder, partsOf({ wrap, over: { clock: timed, grade: unlikeFirst() } }));
+  };
+  const recordOf = (folder: string) =>
+    JSON.parse(readFileSync(join(folder, "plan", "phase-1", "phase.json"), "utf8")).record;
+  const request = { sequencing: ["represent"], representations: "auto" };
+  const [whole, killed] = [await autoFolder(request), await autoFolder(request)];
+  await run(whole, 0);
+  const { hours_run: hours, steps_run: steps } = recordOf(whole);
+  assert.ok(hours > 0 && steps > 3, `${steps} steps in ${hours} hours`);
+  assert.equal((await run(killed, 3)).outcome, "failed");
+  claimAutoAlign(killed, {});
+  assert.equal((await run(killed, 0)).error, null);
+  assert.equal(recordOf(killed).steps_run, steps);
+  assert.ok(Math.abs(recordOf(killed).hours_run - hours) < 1e-9, `${recordOf(killed).hours_run} of ${hours}`);
+});
+
 test("where the model has no right and wrong answers of its own, the phase says so and changes nothing", async () => {
   const folder = await autoFolder({ sequencing: ["represent"] });
   const result = await runAlignment(

@@ -37,6 +37,8 @@ export interface RepresentOrder {
   most: number;
   seed: number;
   isOver: () => boolean;
+  /** Called with the seconds that an earlier process spent on work that was kept. */
+  charge: (seconds: number) => void;
 }
 
 export interface Represented {
@@ -47,12 +49,9 @@ export interface Represented {
 }
 
 export async function represent(order: RepresentOrder): Promise<Represented> {
-  const { run, training, folder, identity, seed } = order;
-  const material = await stage(
-    join(folder, "material"),
-    identity,
-    () => drawMaterial(run, training, { adapter: adapterName, rows: training.prepared.rows, seed }),
-    json<Material>(),
+  const { run, training, seed } = order;
+  const material = await charged<Material>(order, "material", null, () =>
+    drawMaterial(run, training, { adapter: adapterName, rows: training.prepared.rows, seed }),
   );
   const { profile, directions } = await profileOf(run, training, adapterName, material.contrasts);
   const trials = plannedTrials(run, training, profile, material).slice(0, order.most);
@@ -89,6 +88,33 @@ export const reasonAgainst = ({ isUsable, because }: Profile): string =>
     ? `${because}, but no allowed edit can apply it: edits miss the needed constant by more than ${100 * mostMissed} %`
     : because;
 
+/** Part of the identity of kept work. Format 2 added its seconds. */
+const format = 2;
+
+/**
+ * Does a piece of the phase's work, or reads the result that an earlier process left, whose seconds are then charged.
+ * `of`: what the result depends on besides the phase.
+ */
+async function charged<T>(
+  { run, folder, identity, charge }: RepresentOrder,
+  name: string,
+  of: unknown,
+  work: () => Promise<T>,
+): Promise<T> {
+  const { clock } = run.parts;
+  let isKept = true;
+  const make = async () => {
+    isKept = false;
+    const began = clock.monotonicMs();
+    const result = await work();
+    return { result, seconds: (clock.monotonicMs() - began) / 1000 };
+  };
+  const form = json<{ result: T; seconds: number }>();
+  const { result, seconds } = await stage(join(folder, name), JSON.stringify([format, identity, of]), make, form);
+  if (isKept) charge(seconds);
+  return result;
+}
+
 interface Tried {
   /**
    * Both compared with the checkpoint that is edited: points gained on one half of dev, and nats of divergence added on
@@ -108,7 +134,7 @@ async function bestTrial(
   trials: readonly Trial[],
   choosing: readonly number[],
 ): Promise<{ best: Trial | null; tried: number }> {
-  const { run, training, folder, identity, isOver } = order;
+  const { run, training, isOver } = order;
   const said = await proseSaid(asking(run, training.trainer), generalText(run, order.seed)[0]);
   const klBefore = order.isBase ? 0 : await klOf(run, training, adapterName, said);
   const trial = async (one: Trial): Promise<Tried> =>
@@ -121,8 +147,7 @@ async function bestTrial(
   for (const one of trials) {
     if (isOver()) break;
     await run.turn();
-    const place = join(folder, `trial-${tried + 1}`);
-    const { gain, kl } = await stage(place, JSON.stringify([identity, one]), () => trial(one), json<Tried>());
+    const { gain, kl } = await charged<Tried>(order, `trial-${tried + 1}`, one, () => trial(one));
     const worth = gain - pointsPerNat * Math.max(0, kl);
     if (worth > (best?.worth ?? 0)) best = { trial: one, worth };
     training.state.step++;
