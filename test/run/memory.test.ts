@@ -4,6 +4,7 @@ import { appendFileSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeF
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
+import { sha256 } from "../../src/base/files.ts";
 import { openMemory, removeMemory } from "../../src/run/folder/memory.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "plumbline-memory-"));
@@ -35,6 +36,17 @@ test("answers are found while the file is open and after it was opened again", a
     lines.map((line) => JSON.parse(line).answer),
     [...answers.values(), "one more"],
   );
+});
+
+test("answers that an older version left are found, and take no time", async () => {
+  const old = mkdtempSync(join(folder, "old-"));
+  const lines = [...answers].map(([key, answer]) => `${JSON.stringify({ key: sha256(key), answer })}\n`);
+  writeFileSync(join(old, "answers.jsonl"), lines.join(""));
+  const memory = await openMemory(old);
+  await memory.put("later", "one more");
+  for (const [key, answer] of [...answers, ["later", "one more"] as const]) assert.equal(await memory.get(key), answer);
+  assert.equal(memory.secondsBefore, 0);
+  await memory.close();
 });
 
 test("a line that was torn is no answer, and what is written after it is", async () => {

@@ -32,9 +32,10 @@ const newline = 10;
  */
 const headOf = (hash: string, ms: number): string =>
   `{"key":"${hash}","ms":${String(Math.round(ms)).padStart(msWidth)},"answer":`;
-const head = /^\{"key":"(?<hash>[0-9a-f]+)","ms":\s*(?<ms>\d+),"answer":$/;
+/** Lines of older folders have no `ms`. */
+const head = /^\{"key":"(?<hash>[0-9a-f]+)",(?:"ms":\s*(?<ms>\d+),)?"answer":/;
 const msWidth = 12;
-const beforeAnswer = headOf(sha256(""), 0).length;
+const longestHead = headOf(sha256(""), 0).length;
 const afterAnswer = "}";
 
 export async function openMemory(
@@ -58,7 +59,7 @@ export async function openMemory(
       const line = Buffer.from(`${headOf(hash, now - since)}${JSON.stringify(answer)}${afterAnswer}\n`);
       since = now;
       await file.appendFile(line);
-      places.set(hash, placeOf(size, size + line.length - 1));
+      places.set(hash, placeOf(size, longestHead, size + line.length - 1));
       size += line.length;
     },
     close: () => file.close(),
@@ -92,8 +93,8 @@ async function readAnswer(file: FileHandle, place: Place | undefined): Promise<s
   }
 }
 
-/** Returns the place of the answer in the line from `start` to the newline at `stop`. */
-const placeOf = (start: number, stop: number): Place => ({
+/** Returns the place of the answer in the line from `start` to the newline at `stop`, after `beforeAnswer` bytes. */
+const placeOf = (start: number, beforeAnswer: number, stop: number): Place => ({
   from: start + beforeAnswer,
   bytes: stop - start - beforeAnswer - afterAnswer.length,
 });
@@ -105,23 +106,23 @@ const placeOf = (start: number, stop: number): Place => ({
 async function readPlaces(path: string): Promise<{ places: Map<string, Place>; end: number; ms: number }> {
   const places = new Map<string, Place>();
   let [start, at, ms] = [0, 0, 0];
-  /** The current line up to the answer. */
+  /** The beginning of the current line, with everything up to the answer. */
   let begun = "";
   try {
     for await (const chunk of createReadStream(path) as AsyncIterable<Buffer>) {
       let from = 0;
       for (let stop = chunk.indexOf(newline); stop >= 0; stop = chunk.indexOf(newline, from)) {
-        begun += chunk.toString("latin1", from, Math.min(stop, from + beforeAnswer - begun.length));
-        const found = head.exec(begun)?.groups;
-        if (found !== undefined) {
-          places.set(found.hash!, placeOf(start, at + stop));
-          ms += Number(found.ms);
+        begun += chunk.toString("latin1", from, Math.min(stop, from + longestHead - begun.length));
+        const found = head.exec(begun);
+        if (found !== null) {
+          places.set(found.groups!.hash!, placeOf(start, found[0].length, at + stop));
+          ms += Number(found.groups!.ms ?? 0);
         }
         begun = "";
         from = stop + 1;
         start = at + from;
       }
-      begun += chunk.toString("latin1", from, from + beforeAnswer - begun.length);
+      begun += chunk.toString("latin1", from, from + longestHead - begun.length);
       at += chunk.length;
     }
   } catch (error) {
