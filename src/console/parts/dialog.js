@@ -42,18 +42,18 @@ export const dangerButton = (view, act, title, text, perform, isOff) =>
 /**
  * Makes a button that deletes the thing of the screen's address, and then leads to the list that it was in.
  * @param {View} view
- * @param {"documents" | "benchmarks" | "alignments" | "models" | "evaluations" | "agents"} list
+ * @param {Parameters<typeof call>[0]} operation
  * @param {string} name
  * @param {string} text what will happen
  * @param {{ act?: string, isOff?: boolean, query?: Record<string, boolean> }} [options] `act`: the button's text
  */
-export const deleteButton = (view, list, name, text, { act = t("action.delete"), isOff, query = {} } = {}) =>
+export const deleteButton = (view, operation, name, text, { act = t("action.delete"), isOff, query = {} } = {}) =>
 	dangerButton(
 		view,
 		act,
 		t("action.delete.of", { name }),
 		text,
-		() => call(`${list}_delete`, { params: String(view.id), query }).then(() => view.go(`#/${list}`)),
+		() => call(operation, { params: String(view.id), query }).then(() => view.go(`#/${operation.split("_")[0]}`)),
 		isOff,
 	);
 

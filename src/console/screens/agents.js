@@ -120,7 +120,7 @@ async function showAgent(view, id) {
 		head(agent.name, {
 			lead: agent.description,
 			back: "agents",
-			actions: [statusBadge(agent.status), deleteButton(view, "agents", agent.name, t("agents.delete.text"))],
+			actions: [statusBadge(agent.status), deleteButton(view, "agents_delete", agent.name, t("agents.delete.text"))],
 		}),
 		h("div.columns", section(t("agents.ask"), askForm(params, count)), section(t("agents.figures"), figures)),
 		section(t("agents.what"), change),

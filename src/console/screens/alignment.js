@@ -136,7 +136,7 @@ function headOf(view, status) {
 				dangerButton(view, t("action.stop"), t("alignment.stop", { name }), t("alignment.stop.text"), () =>
 					call("alignments_stop", { params }).then(view.reload),
 				),
-			canDelete && deleteButton(view, "alignments", name, t("alignment.delete.text"), over ? {} : { act: t("action.cancel") }),
+			canDelete && deleteButton(view, "alignments_delete", name, t("alignment.delete.text"), over ? {} : { act: t("action.cancel") }),
 		],
 	});
 }

@@ -68,7 +68,7 @@ function headOf(view, { benchmark_id, name, version, status }) {
 				],
 			status === "PROCESSING"
 				? actButton(view, t("action.stop"), stop, { kind: "danger" })
-				: deleteButton(view, "benchmarks", name, t("benchmark.delete.text"), { query: { evaluations: true } }),
+				: deleteButton(view, "benchmarks_delete", name, t("benchmark.delete.text"), { query: { evaluations: true } }),
 		],
 	});
 }

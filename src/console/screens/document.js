@@ -48,7 +48,7 @@ export async function showDocument(view, id) {
 	const deletion = kept > 0 ? t("document.delete.kept", { n: kept }) : t("document.delete.text");
 	fill(
 		place,
-		head(record.name, { back: "documents", actions: [deleteButton(view, "documents", record.name, deletion)] }),
+		head(record.name, { back: "documents", actions: [deleteButton(view, "documents_delete", record.name, deletion)] }),
 		warningsOf(record),
 		section(t("document.read"), readFacts(record)),
 		section(

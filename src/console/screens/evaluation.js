@@ -76,7 +76,7 @@ function headOf(view, record) {
 			status === "READY" && link(compareLink(record), t("evaluations.compare")),
 			isUnderWay(record)
 				? actButton(view, t("action.stop"), stop, { kind: "danger" })
-				: deleteButton(view, "evaluations", name, t("evaluation.delete.text")),
+				: deleteButton(view, "evaluations_delete", name, t("evaluation.delete.text")),
 		],
 	});
 }

@@ -101,7 +101,7 @@ function headOf(view, model, isPromoted) {
 			statusBadge(deployment_status),
 			isDeployed && may("inference_chat") && link(`#/playground?model=${model_id}`, t("model.try")),
 			deployButton(view, model),
-			deleteButton(view, "models", model_name, t("model.delete.text"), { isOff: keepsFrom(model, isPromoted) }),
+			deleteButton(view, "models_delete", model_name, t("model.delete.text"), { isOff: keepsFrom(model, isPromoted) }),
 		],
 	});
 }
@@ -240,7 +240,7 @@ function showBase(view, model) {
 			back: "models",
 			actions: [
 				model.kind === "text" && may("inference_chat") && link(`#/playground?model=${model.model_id}`, t("model.try")),
-				deleteButton(view, "models", model.model_name, t("model.delete.base"), { isOff: !may("models_upload") }),
+				deleteButton(view, "models_delete", model.model_name, t("model.delete.base"), { isOff: !may("models_upload") }),
 			],
 		}),
 		model.load_error !== null && notice("bad", model.load_error),
