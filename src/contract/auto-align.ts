@@ -99,7 +99,7 @@ export const autoAlignRequest = {
     {
       target_score: 85,
       max_compute_hours: 4,
-      config: { loss: { type: "cispo", cispo: { eps_max: 0.2 } }, optimizer: { learning_rate: 0.0001 } },
+      config: { loss: { type: "cispo", cispo: { eps_max: 4 } }, optimizer: { learning_rate: 0.0001 } },
     },
   ],
 } as const;

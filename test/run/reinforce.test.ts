@@ -3,17 +3,28 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
-import type { AutoAlignRequest } from "../../src/contract/auto-align.ts";
+import { type AutoAlignRequest, autoAlignRequest } from "../../src/contract/auto-align.ts";
 import type { RunEvent } from "../../src/contract/run-folder.ts";
 import { declines } from "../../src/domain/evaluations/declines.ts";
 import type { Trainer } from "../../src/engine/train/trainer.ts";
 import { measured, trialsOf } from "../../src/run/auto/judge.ts";
 import { resolveReinforce } from "../../src/run/auto/reinforce.ts";
 import { resolveSampling } from "../../src/run/auto/sampling.ts";
+import { limitsOf } from "../../src/run/plan/limits.ts";
+import { pinned } from "../../src/run/plan/pins.ts";
 import { correctedShare, type Judge } from "../../src/run/rewards/judged.ts";
 import type { Means } from "../../src/run/rewards/plan.ts";
 import { runAlignment } from "../../src/run/run.ts";
-import { brokenRules, claimAutoAlign, devItem, eventsOf, newRunFolder, overridden, partsOf } from "./run-harness.ts";
+import {
+  brokenRules,
+  claimAutoAlign,
+  devItem,
+  eventsOf,
+  newRunFolder,
+  overridden,
+  partsOf,
+  recipeOf,
+} from "./run-harness.ts";
 
 const means: Means = {
   declines: () => false,
@@ -165,6 +176,15 @@ test("draws whose answers are all paid alike are counted, not learned from, and 
   });
   assert.equal(steps.length, 5);
   for (const step of steps) assert.equal(metric(step, "zero_advantage"), 1);
+});
+
+test("the request that the API page shows can be followed, and has no doubtful setting", () => {
+  for (const request of autoAlignRequest.examples as readonly unknown[] as AutoAlignRequest[]) {
+    const { arms, ignored } = limitsOf(request);
+    const { ignored: others } = pinned(request.config, recipeOf(undefined), arms.includes("reinforce"));
+    const plan = resolveReinforce(request.config ?? null, means, 512);
+    assert.deepEqual([ignored, others, plan.ignored, plan.warnings], [[], [], [], []]);
+  }
 });
 
 test("every setting of a block is followed, or refused with its field", () => {
