@@ -10,6 +10,7 @@ import type { Trainer } from "../../src/engine/train/trainer.ts";
 import { measured, trialsOf } from "../../src/run/auto/judge.ts";
 import { resolveReinforce } from "../../src/run/auto/reinforce.ts";
 import { resolveSampling } from "../../src/run/auto/sampling.ts";
+import { Unanswered } from "../../src/run/control.ts";
 import { limitsOf } from "../../src/run/plan/limits.ts";
 import { pinned } from "../../src/run/plan/pins.ts";
 import { correctedShare, type Judge } from "../../src/run/rewards/judged.ts";
@@ -263,8 +264,59 @@ test("a judge's errors are measured on what dev says is right and wrong, and one
   const reward = { type: "llm_judge", llm_judge: { judge_model: "base", criteria: ["The answer is right."] } };
   const folder = await autoFolder({ reward });
   const result = await runAlignment(folder, partsOf({ over: { grade } }));
-  const said = eventsOf(folder).find(({ message }) => message?.startsWith("The judge accepts"))!.message!;
-  assert.match(said, /accepts \d of 8 correct answers and rejects \d of 8 wrong answers/);
+  const said = eventsOf(folder).find(({ message }) => message?.startsWith("The judge finds"))!.message!;
+  assert.match(said, /finds \d of 8 criteria of correct answers met and \d of 8 criteria of wrong answers unmet/);
   // A base whose weights are made up cannot tell.
   assert.match(result.error?.message ?? "", /judge_model: base cannot tell good answers from bad ones: sensitivity/);
+});
+
+test("a judge's errors are rates per criterion, and what wrong answers meet too says nothing of its specificity", async () => {
+  const items = Array.from({ length: 100 }, (_, at) => ({ prompt: `Q ${at}`, response: `A ${at}`, cluster: `${at}` }));
+  const isRight = (prompt: string, answer: string): boolean => answer === `A ${prompt.slice(2)}`;
+  const criteria = [1, 2, 3, 4, 5].map((number) => `Criterion ${number}`);
+  const { signal } = new AbortController();
+  /** Wrong in one of ten verdicts, another one for each criterion. */
+  const errs = (prompt: string, criterion: number): boolean => (Number(prompt.slice(2)) + 2 * criterion) % 10 === 0;
+  const judge: Judge = async (asked, prompt, answer) =>
+    asked.map((_, at) => isRight(prompt, answer) !== errs(prompt, at));
+  const record = await measured(
+    judge,
+    trialsOf(items, () => criteria),
+    signal,
+  );
+  assert.deepEqual(record, { right: 500, wrong: 500, sensitivity: 0.9, specificity: 0.9 });
+  // Every answer meets the last criterion, as a wrong one may be short too.
+  const style: Judge = async (asked, prompt, answer) =>
+    asked.map((_, at) => (at === 4 || isRight(prompt, answer)) !== errs(prompt, at));
+  assert.deepEqual(
+    await measured(
+      style,
+      trialsOf(items, () => criteria),
+      signal,
+    ),
+    {
+      ...{ right: 500, wrong: 400, sensitivity: 0.9, specificity: 0.9 },
+    },
+  );
+  // Criteria of a question of its own are measured together.
+  const own = trialsOf(items, (at) => [`The answer is ${at}`]);
+  assert.deepEqual(await measured(judge, own, signal), {
+    ...{ right: 100, wrong: 100, sensitivity: 0.9, specificity: 0.9 },
+  });
+});
+
+test("a judge that leaves some answers without a verdict is measured on the others, and one that leaves a fifth ends the run", async () => {
+  const items = Array.from({ length: 20 }, (_, at) => ({ prompt: `Q ${at}`, response: `A ${at}`, cluster: `${at}` }));
+  const trials = trialsOf(items, () => ["It is right."]);
+  const { signal } = new AbortController();
+  const silent = (often: number): Judge => {
+    let asked = 0;
+    return async (_, prompt, answer) => {
+      if (asked++ % often === 0) throw new Unanswered("the model is busy");
+      return [answer === `A ${prompt.slice(2)}`];
+    };
+  };
+  const { right, wrong, sensitivity, specificity } = await measured(silent(40), trials, signal);
+  assert.deepEqual([right + wrong, sensitivity, specificity], [39, 1, 1]);
+  await assert.rejects(measured(silent(5), trials, signal), { code: "run_failed", message: /the model is busy/ });
 });

@@ -188,8 +188,11 @@ test("open questions end with a stop", async () => {
 test("another model judges: it is tried on dev first, and its verdicts are what is paid", async () => {
   const { folder, result, asked, steps } = await reinforced(byJudge(), judged);
   assert.equal(result.error, null);
-  const told = eventsOf(folder).find(({ message }) => message?.startsWith("The judge accepts"));
-  assert.match(told!.message!, /accepts 8 of 8 correct answers and rejects 8 of 8 wrong answers/);
+  const told = eventsOf(folder).find(({ message }) => message?.startsWith("The judge finds"));
+  assert.match(
+    told!.message!,
+    /finds 8 of 8 criteria of correct answers met and 8 of 8 criteria of wrong answers unmet/,
+  );
   assert.ok(asked.length > 16, "drawn answers were judged");
   assert.ok(steps.length >= 2);
   for (const step of steps) {
@@ -231,7 +234,7 @@ test("a run that ended while its judge was tried tells settings and the judge's 
   const clock = { monotonicMs: () => 0, now: () => "2026-01-01T00:00:00.000Z" };
   const run = (say: Parameters<typeof answering>[0]) =>
     runAlignment(folder, partsOf({ over: { control: answering(say).control, clock } }));
-  const told = () => eventsOf(folder).filter(({ message }) => /^The judge accepts|^Settings that have/.test(message!));
+  const told = () => eventsOf(folder).filter(({ message }) => /^The judge finds|^Settings that have/.test(message!));
   await run(() => new Error("The upstream did not answer"));
   assert.equal(told().length, 0);
   for (const _ of ["goes on", "starts again"]) {
@@ -279,8 +282,11 @@ test("prompts of a data set are paid by rubrics of their own, on which the judge
     withSums,
   );
   assert.equal(result.error, null);
-  const told = eventsOf(folder).find(({ message }) => message?.startsWith("The judge accepts"));
-  assert.match(told!.message!, /accepts 6 of 6 correct answers and rejects 6 of 6 wrong answers/);
+  const told = eventsOf(folder).find(({ message }) => message?.startsWith("The judge finds"));
+  assert.match(
+    told!.message!,
+    /finds 6 of 6 criteria of correct answers met and 6 of 6 criteria of wrong answers unmet/,
+  );
   assert.ok(steps.length >= 2);
   assert.ok(asked.every((question) => textOf(question).includes("What is")));
   const none = await reinforced({ reward: { type: "rubric" } }, truth, withRubric);

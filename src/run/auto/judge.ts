@@ -9,7 +9,7 @@ import type { Run } from "../context.ts";
 import { identityOf } from "../folder/request.ts";
 import { choose } from "../guards/measure.ts";
 import type { Judge, JudgeError } from "../rewards/judged.ts";
-import { mostAsked, sideBySide } from "../rewards/pay.ts";
+import { mostAsked, refuseUnknown, sideBySide, unlessUnanswered } from "../rewards/pay.ts";
 import { json, stage } from "../stage.ts";
 import { opening } from "../training.ts";
 import { hoursSince } from "./check.ts";
@@ -44,7 +44,7 @@ export async function withBaseJudge<T>(run: Run, work: (judge: Judge) => Promise
 
 /**
  * A question that a judge is tried on. `right` meets all the criteria; `wrong`, the answer to another question, does
- * not.
+ * not meet all of them.
  */
 export interface Trial {
   prompt: string;
@@ -75,8 +75,8 @@ export function trialsOf(items: readonly Answered[], criteriaOf: (at: number) =>
 
 export interface JudgeRecord extends JudgeError {
   /**
-   * Number of right and of wrong answers whose verdicts could be read. A wrong answer is the right answer to another
-   * question.
+   * Number of verdicts on criteria that right answers meet, and on criteria that wrong answers do not meet. A wrong
+   * answer is the right answer to another question.
    */
   right: number;
   wrong: number;
@@ -113,23 +113,59 @@ export function measuredJudge(
   return stage(join(run.folder, "plan", "judge"), identity, measure, json());
 }
 
-/** Measures a judge's sensitivity and specificity. A rate is 0 where there was no answer to measure it on. */
+/** A judge's verdict on one criterion of an answer. */
+interface Verdict {
+  criterion: string;
+  isRight: boolean;
+  isMet: boolean;
+}
+
+/**
+ * Measures a judge's sensitivity and specificity per criterion. A rate is 0 where there was no verdict to measure it on.
+ * Throws run_failed if a fifth of the answers get no verdict.
+ */
 export async function measured(judge: Judge, trials: readonly Trial[], signal: AbortSignal): Promise<JudgeRecord> {
   const asked = trials.flatMap(({ prompt, criteria, right, wrong }) => [
     { prompt, criteria, answer: right, isRight: true },
     ...(wrong === null ? [] : [{ prompt, criteria, answer: wrong, isRight: false }]),
   ]);
-  const verdicts = await sideBySide(asked, mostAsked, async ({ criteria, prompt, answer }) => {
-    const said = await judge(criteria, prompt, answer, signal);
-    return said.includes(null) ? null : said.every((met) => met === true);
-  });
-  const count = (isRight: boolean, isMet?: boolean): number =>
-    verdicts.filter((met, at) => met !== null && asked[at]!.isRight === isRight && met === (isMet ?? met)).length;
-  const [right, wrong] = [count(true), count(false)];
+  const problems: string[] = [];
+  const said = await sideBySide(asked, mostAsked, ({ criteria, prompt, answer }) =>
+    unlessUnanswered(problems, () => judge(criteria, prompt, answer, signal)),
+  );
+  const unknown = said.filter((one) => one === null).length;
+  refuseUnknown("the judge could not judge", "answers", { unknown, of: asked.length, problems });
+  const verdicts = asked.flatMap(({ criteria, isRight }, at): Verdict[] =>
+    criteria.flatMap((criterion, index) => {
+      const isMet = said[at]?.[index] ?? null;
+      return isMet === null ? [] : [{ criterion, isRight, isMet }];
+    }),
+  );
+  const right = verdicts.filter(({ isRight }) => isRight);
+  const wrong = unmetOf(verdicts.filter(({ isRight }) => !isRight));
   return {
-    right,
-    wrong,
-    sensitivity: count(true, true) / Math.max(1, right),
-    specificity: count(false, false) / Math.max(1, wrong),
+    right: right.length,
+    wrong: wrong.length,
+    sensitivity: shareOf(right, true),
+    specificity: shareOf(wrong, false),
   };
+}
+
+/** Share of the verdicts that call the criterion met, or unmet. */
+const shareOf = (verdicts: readonly Verdict[], met: boolean): number =>
+  verdicts.filter(({ isMet }) => isMet === met).length / Math.max(1, verdicts.length);
+
+/** Criteria denied less than this share as often as the most denied one are taken to be met by wrong answers too. */
+const leastDenied = 0.5;
+
+/**
+ * Returns the verdicts on criteria that wrong answers do not meet. Of a wrong answer it is known only that it fails some
+ * criterion: it may well be short, or polite. The judge itself tells the two kinds apart, because it denies the one kind
+ * about as often as it is right, and the other only as often as it errs. Criteria of a single question are one kind.
+ */
+function unmetOf(verdicts: readonly Verdict[]): Verdict[] {
+  const kinds = [...Map.groupBy(verdicts, ({ criterion }) => criterion).values()];
+  const shared = [...kinds.filter((own) => own.length > 1), kinds.filter((own) => own.length === 1).flat()];
+  const most = Math.max(...shared.map((own) => shareOf(own, false)));
+  return shared.filter((own) => shareOf(own, false) >= leastDenied * most).flat();
 }

@@ -120,11 +120,11 @@ async function judgedBy(
 }
 
 function tell(run: Run, { right, wrong, sensitivity, specificity }: JudgeRecord): Promise<void> {
-  const met = `${Math.round(sensitivity * right)} of ${right} correct answers`;
-  const unmet = `${Math.round(specificity * wrong)} of ${wrong} wrong answers`;
+  const met = `${Math.round(sensitivity * right)} of ${right} criteria of correct answers`;
+  const unmet = `${Math.round(specificity * wrong)} of ${wrong} criteria of wrong answers`;
   return run.events.append({
     kind: "decision",
     phase: "preparing",
-    message: `The judge accepts ${met} and rejects ${unmet}; rewards are corrected for this`,
+    message: `The judge finds ${met} met and ${unmet} unmet; rewards are corrected for this`,
   });
 }

@@ -107,13 +107,20 @@ async function scoresOf(
   }
   const problems: string[] = [];
   const scores = await judged(scorer, answers, means, signal, problems);
-  const unknown = unknownIn(scores);
-  if (unknown > 0 && unknown >= mostUnknown * answers.length) {
-    const called = scorer.kind === "program" ? `program:${scorer.program}` : name;
-    const why = problems[0] === undefined ? "" : `; the first problem: ${problems[0]}`;
-    throw new Failure("run_failed", `${called} could not give ${unknown} of ${answers.length} rewards${why}`);
-  }
+  const called = scorer.kind === "program" ? `program:${scorer.program}` : name;
+  refuseUnknown(`${called} could not give`, "rewards", { unknown: unknownIn(scores), of: answers.length, problems });
   return scores;
+}
+
+/** Throws run_failed if so many are unknown that whatever judges is taken to be broken. */
+export function refuseUnknown(
+  who: string,
+  what: string,
+  { unknown, of, problems }: { unknown: number; of: number; problems: readonly string[] },
+): void {
+  if (unknown === 0 || unknown < mostUnknown * of) return;
+  const why = problems[0] === undefined ? "" : `; the first problem: ${problems[0]}`;
+  throw new Failure("run_failed", `${who} ${unknown} of ${of} ${what}${why}`);
 }
 
 type Asked = Exclude<Scorer, { kind: "builtin" }>;
@@ -133,9 +140,15 @@ async function judged(
         return reward;
       });
     case "preference_model": {
-      const pairs = answers.map(({ item, answer }) => ({ prompt: item.prompt, answer }));
-      const scores = await means.preferenceModels.get(scorer.model)!(pairs, signal);
-      return answers.map((_, at) => sigmoid(scores[at] ?? Number.NaN));
+      const score = means.preferenceModels.get(scorer.model)!;
+      const rewards: (number | null)[] = answers.map(() => null);
+      // Prompt by prompt, so that one without an answer leaves the others theirs.
+      for (const [prompt, own] of Map.groupBy(answers.keys(), (at) => answers[at]!.item.prompt)) {
+        const pairs = own.map((at) => ({ prompt, answer: answers[at]!.answer }));
+        const scores = await unlessUnanswered(problems, () => score(pairs, signal));
+        for (const [index, at] of own.entries()) rewards[at] = sigmoid(scores?.[index] ?? Number.NaN);
+      }
+      return rewards;
     }
     case "llm_judge": {
       const { judge } = means.judges.get(scorer.judge)!;
@@ -160,7 +173,7 @@ async function judged(
 }
 
 /** Does the work. If the judging model gives no answer, adds the reason to `problems` and returns null. */
-async function unlessUnanswered(problems: string[], work: () => Promise<number | null>): Promise<number | null> {
+export async function unlessUnanswered<T>(problems: string[], work: () => Promise<T>): Promise<T | null> {
   try {
     return await work();
   } catch (error) {

@@ -100,6 +100,28 @@ test("judges, rubrics and preference models pay what they say", async () => {
   assert.deepEqual(preferred.rewards, [0.5, 1]);
 });
 
+test("a preference model that scores no answers to one prompt of eight leaves those unknown, and a fifth ends the run", async () => {
+  const answers = Array.from({ length: 8 }, (_, group) =>
+    sampled(["0", "1000"], { prompt: `P ${group}` }, group),
+  ).flat();
+  const scoring = (silent: number): Means => ({
+    ...means,
+    preferenceModels: new Map([
+      [
+        "length",
+        async (pairs) => {
+          if (pairs.some(({ prompt }) => Number(prompt.slice(2)) < silent)) throw new Unanswered("the model is busy");
+          return pairs.map(({ answer }) => Number(answer));
+        },
+      ],
+    ]),
+  });
+  const paid = await pay({ preference_model_ref: "length" }, answers, scoring(1));
+  assert.deepEqual(paid.rewards.slice(0, 4), [null, null, 0.5, 1]);
+  assert.equal(paid.unknown, 2);
+  await assert.rejects(pay({ preference_model_ref: "length" }, answers, scoring(2)), /4 of 16 rewards; .*is busy/);
+});
+
 test("a composite is the weighted sum of its parts, clipped, and unknown where a part is", async () => {
   const block = {
     composite: { "builtin:exact": 3, "builtin:regex?pattern=^a": 1, "builtin:citation": 1 },
