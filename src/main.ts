@@ -73,6 +73,7 @@ async function build(parts: HouseParts, lock: Lock): Promise<House> {
     ...{ ...floor, runs: at.runs, snapshots, say, hasUpstream, hubBase, storeAdapter, storeSources },
     ...{ score, askRewardModel, checkMetric, competitorsOf, keepGuards },
     snapshotDocuments: documents.snapshot,
+    loadPins: () => import("./run/plan/pins.ts"),
     makeRoom: freeIdle,
     registerModel: stock.registerAligned,
     enqueueEvaluation: evaluations.enqueue,

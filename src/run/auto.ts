@@ -51,7 +51,8 @@ export async function autoAlign(ordered: Run): Promise<RunResult> {
   const request = ordered.request.auto_align!.request as AutoAlignRequest;
   const limits = limitsOf(request, unavailable(ordered));
   const reinforces = limits.arms.includes("reinforce");
-  const { recipe, ignored } = pinned(request.config, ordered.request.recipe, reinforces);
+  const context = ordered.tokenizer.trainContext;
+  const { recipe, ignored } = pinned(request.config, ordered.request.recipe, { reinforces, context });
   const settled = withMetric(withDataSet(withRecipe(ordered, recipe)), request.config);
   const opened: { trainer: Trainer | null } = { trainer: null };
   const reward = reinforces ? ((request.config?.reward ?? null) as RewardBlock | null) : null;

@@ -15,6 +15,7 @@ import { noTraces } from "../../src/base/traces.ts";
 import { type Catalog, createCatalog } from "../../src/catalog/index.ts";
 import { alignments as alignmentPromises } from "../../src/contract/alignments.ts";
 import { type Caller, type Endpoint, JsonText } from "../../src/contract/endpoint.ts";
+import type { Recipe } from "../../src/contract/recipe.ts";
 import { compile } from "../../src/contract/validate.ts";
 import { createMoves, type Transition } from "../../src/domain/alignments/auto/moves.ts";
 import { prepareAutoAligns } from "../../src/domain/alignments/auto/store.ts";
@@ -86,6 +87,8 @@ export interface AlignmentsHouse {
   told: Transition[];
   /** How many runs held memory at the same time, at most. */
   grants: { most: number };
+  /** The recipes whose cost was asked. */
+  costed: Recipe[];
   /** Goes down in order and starts again over the same folder; `meanwhile` may change what is in it. */
   restart(meanwhile?: (data: string) => void): Promise<void>;
   data: string;
@@ -163,6 +166,9 @@ export async function alignmentsHouse(settings: Settings = {}): Promise<Alignmen
     get grants() {
       return parts.grants;
     },
+    get costed() {
+      return parts.costed;
+    },
     call: (name, input, caller) => call(parts.alignments.handlers, name, input, caller),
     async align(behaviour = {}, rest = {}, caller = ada) {
       const document_ids = [`document_${JSON.stringify(behaviour)}`];
@@ -229,6 +235,7 @@ async function build(data: string, settings: Settings) {
   const recipes = await readRecipes(join(installation, "config/recipes"));
   const made = { models: [] as string[], evaluations: [] as string[], guards: [] as string[], acts: [] as string[] };
   const grants = { most: 0 };
+  const costed: Recipe[] = [];
   const told: Transition[] = [];
   const { items: asked = items } = settings;
   const autoAlignsSql = prepareAutoAligns(store);
@@ -266,10 +273,12 @@ async function build(data: string, settings: Settings) {
     runs,
     maxRuns: settings.maxRuns ?? 2,
     threads: 8,
-    costOf: async () => {
+    costOf: async (_, recipe) => {
+      costed.push(recipe);
       if (settings.costFails) throw settings.costFails;
       return cost;
     },
+    loadPins: () => import("../../src/run/plan/pins.ts"),
     room: () => gpu.snapshot().runs,
     grant({ bytes, threads }, alignmentId) {
       const grant = gpu.reserveRun(alignmentId, bytes, threads);
@@ -280,7 +289,7 @@ async function build(data: string, settings: Settings) {
     makeRoom: settings.makeRoom ?? (async () => false),
     encoder: () => null,
     versions: async () => ({ plumbline: "0", trainer: "0" }),
-    baseOf: (id) => ({ id, path: "/base.gguf", bytes: 1, parameters: 1, memory_bytes: 1 }),
+    baseOf: (id) => ({ id, path: "/base.gguf", bytes: 1, parameters: 1, memory_bytes: 1, context_length: 4096 }),
     questionsOf: () => asked,
     storeAdapter: storeInPlace,
     storeSources: storeInPlace,
@@ -370,6 +379,7 @@ async function build(data: string, settings: Settings) {
     gpu,
     told,
     grants,
+    costed,
     async close() {
       await Promise.all([runner.stop(), executor.close()]);
       await prover.close();

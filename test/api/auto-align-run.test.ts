@@ -293,6 +293,17 @@ describe("one house", () => {
     assert.deepEqual([record.model_id, record.confirmed], [null, null]);
   });
 
+  test("memory is reserved for what the run trains: by the configuration, and by no longer rows than the base can read", async () => {
+    const of = await project(house, { plan: ["supervised", "look"] });
+    const config = { adapter: { rank: 256 }, rendering: { max_seq_len: 2048 } };
+    await until(house, of, await begin(house, of, { config }), "BUDGET_SPENT");
+    const { adapter, rendering } = house.costed.at(-1)!;
+    assert.deepEqual([adapter.rank, rendering.max_seq_len], [256, 2048]);
+    const long = { rendering: { max_seq_len: 8192 } };
+    await until(house, of, await begin(house, of, { config: long }), "BUDGET_SPENT");
+    assert.equal(house.costed.at(-1)!.rendering.max_seq_len, 4096);
+  });
+
   test("what cannot be planned is recorded, and FAILED says why", async () => {
     const of = await project(house, { plan: [] });
     const bare = await house.align({ plan: [] });

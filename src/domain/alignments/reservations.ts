@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { Failure } from "../../base/errors.ts";
 import type { Log } from "../../base/log.ts";
+import type { AutoAlignRequest } from "../../contract/auto-align.ts";
 import type { Recipe } from "../../contract/recipe.ts";
 import type { RunRequest } from "../../contract/run-folder.ts";
 import { type Bytes, fits, mebibytes } from "../../engine/gguf/gpu.ts";
@@ -18,6 +19,8 @@ export interface BaseModel {
   bytes: number;
   parameters: number;
   memory_bytes: number;
+  /** Maximum number of tokens that it reads. */
+  context_length: number;
 }
 
 export interface Grant {
@@ -25,6 +28,15 @@ export interface Grant {
 }
 
 export type Budget = RunRequest["budget"];
+
+interface Pins {
+  /** `context`: maximum number of tokens that the base reads. Throws a validation failure. */
+  pinned(
+    config: AutoAlignRequest["config"],
+    recipe: Recipe,
+    given: { reinforces: boolean; context: number },
+  ): { recipe: Recipe };
+}
 
 /** Memory of the run's own process, in addition to that of its trainer or its inference. */
 const ownBytes = 512 << 20;
@@ -81,6 +93,8 @@ export interface ReservationParts {
   threads: number;
   /** Estimates the memory and speed of a run that trains the base by the recipe on this machine. */
   costOf: (base: BaseModel, recipe: Recipe) => Promise<RunCost>;
+  /** Loads what applies an auto-align's configuration to its recipe, as its run will. */
+  loadPins: () => Promise<Pins>;
   /** Memory that runs may use when nothing else is running (`total`), and now (`free`). */
   room: () => { total: Bytes; free: Bytes };
   /** Reserves memory for a run until the grant is released; null while that memory is in use. */
@@ -117,8 +131,14 @@ export function createReservations(parts: ReservationParts): Reservations {
 
   function askCost(row: AlignmentRow): void {
     costs.set(row.id, null);
-    const ask = async (): Promise<RunCost> =>
-      parts.costOf(parts.baseOf(row.base_model_id), await readOrderedRecipe(join(parts.runs, row.id)));
+    const ask = async (): Promise<RunCost> => {
+      const base = parts.baseOf(row.base_model_id);
+      const { recipe, autoAlign } = await readOrderedRecipe(join(parts.runs, row.id));
+      if (autoAlign === null) return parts.costOf(base, recipe);
+      // Whether a phase may reinforce changes only what is told of the configuration, not the recipe.
+      const trained = { reinforces: false, context: base.context_length };
+      return parts.costOf(base, (await parts.loadPins()).pinned(autoAlign.config, recipe, trained).recipe);
+    };
     ask()
       .then(
         (cost) => costs.set(row.id, cost),

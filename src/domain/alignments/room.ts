@@ -45,6 +45,7 @@ export interface AlignmentsRoomParts
       | "score"
       | "say"
       | "askRewardModel"
+      | "loadPins"
       | "makeRoom"
       | "storeAdapter"
       | "storeSources"

@@ -23,6 +23,7 @@ import {
   writeJsonDurably,
 } from "../../base/files.ts";
 import { randomWord } from "../../base/ids.ts";
+import type { AutoAlignRequest } from "../../contract/auto-align.ts";
 import type { Recipe } from "../../contract/recipe.ts";
 import type { RunRequest, SnapshotDocument, SnapshotItem } from "../../contract/run-folder.ts";
 import { marksOf } from "../../study/leakage.ts";
@@ -142,8 +143,16 @@ export async function writeRequest(
   });
 }
 
-/** Reads the recipe of a run, even before the run is claimed. Throws run_folder_invalid. */
-export const readOrderedRecipe = async (folder: string): Promise<Recipe> => (await readOrder(folder)).recipe;
+/**
+ * Reads the recipe of a run, and the request of an auto-align (otherwise null), even before the run is claimed. Throws
+ * run_folder_invalid.
+ */
+export async function readOrderedRecipe(
+  folder: string,
+): Promise<{ recipe: Recipe; autoAlign: AutoAlignRequest | null }> {
+  const { recipe, auto_align } = await readOrder(folder);
+  return { recipe, autoAlign: (auto_align?.request ?? null) as AutoAlignRequest | null };
+}
 
 async function readOrder(folder: string): Promise<Order> {
   try {

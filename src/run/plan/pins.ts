@@ -224,10 +224,14 @@ export interface Pinned {
 }
 
 /**
- * Applies a configuration to a recipe. `reinforces`: whether a phase may reinforce. Throws a validation failure that
- * names the field.
+ * Applies a configuration to a recipe. `reinforces`: whether a phase may reinforce; `context`: maximum number of tokens
+ * that the base reads. Throws a validation failure that names the field.
  */
-export function pinned(config: AutoAlignRequest["config"], recipe: Recipe, reinforces: boolean): Pinned {
+export function pinned(
+  config: AutoAlignRequest["config"],
+  recipe: Recipe,
+  { reinforces, context }: { reinforces: boolean; context: number },
+): Pinned {
   const found: Pinned = { recipe, ignored: [] };
   const isTarget = metricOf(config) === "reward";
   for (const [block, fields] of Object.entries((config ?? {}) as Config)) {
@@ -240,7 +244,18 @@ export function pinned(config: AutoAlignRequest["config"], recipe: Recipe, reinf
       if (value != null) pin(found, [block, field], value, { reinforces, isTarget });
   }
   together(config ?? {}, found.recipe);
-  return found;
+  return withinContext(found, config, context);
+}
+
+/** Limits rows to what the base can read, because the trainer refuses longer ones. */
+function withinContext({ recipe, ignored }: Pinned, config: AutoAlignRequest["config"], context: number): Pinned {
+  const { rendering } = recipe;
+  if (rendering.max_seq_len <= context) return { recipe, ignored };
+  const told = { field: "rendering.max_seq_len", reason: `not supported: the base reads at most ${context} tokens` };
+  return {
+    recipe: { ...recipe, rendering: { ...rendering, max_seq_len: context } },
+    ignored: config?.rendering?.max_seq_len == null ? ignored : [...ignored, told],
+  };
 }
 
 /** Applies one field, or adds it to the ignored ones. `isTarget`: whether the target score is a reward. */

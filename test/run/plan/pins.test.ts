@@ -12,7 +12,8 @@ const standard = JSON.parse(
 ) as Recipe;
 
 type Config = AutoAlignRequest["config"];
-const pin = (config: unknown, reinforces = false) => pinned(config as Config, standard, reinforces);
+const pin = (config: unknown, reinforces = false, context = 1 << 15) =>
+  pinned(config as Config, standard, { reinforces, context });
 
 /** Names of the contract's §2.5, with a value that is sound and not the preset's, and where it takes effect. */
 const changing: [string, unknown, (recipe: Recipe) => unknown][] = [
@@ -159,6 +160,18 @@ test("a target that is of the reward is pinned, and so is the reward, also where
     pin({ ...config, evaluation: { metrics: ["loss"] } }).ignored.map(({ field }) => field),
     ["evaluation.metrics", "reward.verifier_ref"],
   );
+});
+
+test("rows are no longer than the base can read, and a longer limit is told", () => {
+  const { recipe, ignored } = pin({ rendering: { max_seq_len: 8192 } }, false, 2048);
+  assert.equal(recipe.rendering.max_seq_len, 2048);
+  assert.deepEqual(
+    ignored.map(({ field }) => field),
+    ["rendering.max_seq_len"],
+  );
+  assert.match(ignored[0]!.reason, /^not supported: .* 2048 tokens/);
+  const short = pin(null, false, 128);
+  assert.deepEqual([short.recipe.rendering.max_seq_len, short.ignored], [128, []]);
 });
 
 test("null is the same as nothing, and a setting that nobody knows is told", () => {
