@@ -141,7 +141,10 @@ std::string peft_config(const Adapter & a, const std::vector<std::string> & modu
 
 // ---- Merged model
 
-/** Copies the base's metadata and checks that the copy is equal to the byte: the library could lose what its C strings cannot hold. */
+/**
+ * Copies the base's metadata, but for the alignment, and checks that the copy is equal to the byte: the library could lose what its C
+ * strings cannot hold.
+ */
 Header copied_metadata(const MappedFile & mapped, const GgufFile & base) {
     Header copy(gguf_init_empty());
     gguf_set_kv(copy.get(), base.context());
@@ -151,6 +154,8 @@ Header copied_metadata(const MappedFile & mapped, const GgufFile & base) {
     constexpr size_t counts = 24;                                       // the magic, the version and two counts come first
     if (written.size() > mapped.bytes() || (written.size() > counts && std::memcmp(&written[counts], mapped.data() + counts, written.size() - counts) != 0))
         throw Failure("unsupported_architecture", "the metadata of " + mapped.path + " cannot be copied unchanged", "Convert the base again.");
+    // The library gives every new file the default alignment, whatever this key says.
+    gguf_remove_key(copy.get(), "general.alignment");
     return copy;
 }
 
