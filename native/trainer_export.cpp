@@ -9,6 +9,7 @@
 
 #include "base/durable_file.h"
 #include "base/failure.h"
+#include "base/shallow_json.h"
 #include "kernels/gemm.h"
 #include "trainer.h"
 
@@ -301,7 +302,7 @@ std::map<std::string, Matrix> read_safetensors(const MappedFile & mapped) {
     if (length > mapped.bytes() - sizeof length) damaged("its header ends outside it");
     const uint8_t * data = mapped.data() + sizeof length + length;
     const auto bytes = static_cast<int64_t>(mapped.bytes() - sizeof length - length);
-    const json header = json::parse(mapped.data() + sizeof length, data, nullptr, false);
+    const json header = parse_shallow(mapped.data() + sizeof length, data, [&](const std::string & what) { damaged("its header " + what); });
     if (!header.is_object()) damaged("its header is not a JSON object");
     std::map<std::string, Matrix> tensors;
     for (const auto & [name, tensor] : header.items()) {
@@ -368,7 +369,7 @@ void Trainer::load_gguf(Adapter & a, const std::string & path) {
 
 void Trainer::load_peft(Adapter & a, const std::string & folder) {
     const std::vector<uint8_t> text = read_whole_file(folder + "/" + peft_config_name, 1 << 20);
-    const json config = json::parse(text.begin(), text.end(), nullptr, false);
+    const json config = parse_shallow(text.begin(), text.end(), [&](const std::string & what) { mismatch(folder, std::string(peft_config_name) + " " + what); });
     if (!config.is_object()) mismatch(folder, std::string(peft_config_name) + " is not a JSON object");
     if (config.value("peft_type", json()) != "LORA") mismatch(folder, "it is not a LoRA adapter");
     if (config.value("r", json()) != a.shape.rank || config.value("lora_alpha", json()) != a.shape.alpha) mismatch(folder, "its rank or alpha is different");

@@ -563,6 +563,33 @@ void test_too_large(const std::string & whole) {
     clear_working_folder({"sound.gguf"});
 }
 
+/** JSON files nest only a few levels. Deeper ones are refused, because to copy what they hold would overflow the stack. */
+void test_deep_files() {
+    const std::string deep = std::string(400000, '[') + std::string(400000, ']');
+    const auto header = [](const std::string & text) {
+        const uint64_t length = text.size();
+        return std::string(reinterpret_cast<const char *>(&length), sizeof length) + text;
+    };
+    const std::string config = R"({"peft_type":"LORA","r":2,"lora_alpha":4})";
+    const std::vector<std::map<std::string, std::string>> folders = {
+        {{"adapter_config.json", "{\"peft_type\":" + deep + "}"}, {"adapter_model.safetensors", header("{}")}},
+        {{"adapter_config.json", config}, {"adapter_model.safetensors", header("{\"x\":{\"shape\":" + deep + "}}")}},
+        {{"manifest.json", "{\"format\":" + deep + "}"}},
+    };
+    for (const auto & files : folders) {
+        now_running = "a deep " + files.rbegin()->first;
+        ::mkdir("deep", 0700);
+        for (const auto & [name, bytes] : files) write_plain("deep/" + name, bytes);
+        std::vector<Request> requests = script("sound.gguf");
+        requests[9].head["path"] = "deep";
+        const std::vector<json> answers = serve_bytes(frame_of(requests[1]) + frame_of(requests[2]) + frame_of(requests[9]) + frame_of(last_hello));
+        check_answers(answers);
+        const json error = answer_to(answers, 10)["error"];
+        CHECK(error["code"] == "checkpoint_mismatch" && error["message"].get<std::string>().find("16 levels") != std::string::npos, "%s: %s", now_running.c_str(), error.dump().c_str());
+        clear_working_folder({"sound.gguf"});
+    }
+}
+
 /** Every tiny model of the folder, and an adapter for the sound one. */
 std::vector<Original> originals_of(const std::string & folder) {
     std::vector<Original> originals;
@@ -611,6 +638,7 @@ int main(int count, char ** arguments) {
         if (only < 0 || i == only) run_frame_case(i);
     for (const char * name : {"tiny-f32", "tiny-q4_1"}) test_nan_is_named(name, read_plain(folder + "/" + name + ".gguf"));
     test_too_large(read_plain(folder + "/tiny-f32.gguf"));
+    test_deep_files();
     std::filesystem::current_path("/");
     std::filesystem::remove_all(scratch);
 
