@@ -535,9 +535,8 @@ void test_nan_is_named(const std::string & name, const std::string & whole) {
     clear_working_folder({"sound.gguf"});
 }
 
-/** A sound file of a tebibyte, nearly all of it a hole. It is larger than any machine's memory, and the error must give both figures. */
-void test_too_large(const std::string & whole) {
-    now_running = "a model of a tebibyte";
+/** Writes the model's header and as many bytes as its tensors take, when the embedding has this many rows. The data are a hole. */
+void write_with_vocabulary(const std::string & whole, int64_t vocabulary, const char * path) {
     write_plain("model.gguf", whole);
     const MappedFile mapped("model.gguf");
     const GgufFile base(mapped);
@@ -545,21 +544,39 @@ void test_too_large(const std::string & whole) {
     gguf_set_kv(file.get(), base.context());
     const std::unique_ptr<ggml_context, void (*)(ggml_context *)> room(ggml_init({ggml_tensor_overhead() * (base.tensors.size() + 1), nullptr, true}), ggml_free);
     for (const auto & [name, tensor] : base.tensors) {
-        const int64_t rows = name == "token_embd.weight" ? (int64_t{1} << 40) / 4 / tensor.matrix.columns : tensor.matrix.rows;
-        ggml_tensor * made = ggml_new_tensor_2d(room.get(), tensor.matrix.type, tensor.matrix.columns, rows);
+        ggml_tensor * made = ggml_new_tensor_2d(room.get(), tensor.matrix.type, tensor.matrix.columns, name == "token_embd.weight" ? vocabulary : tensor.matrix.rows);
         ggml_set_name(made, name.c_str());
         gguf_add_tensor(file.get(), made);
     }
     const int64_t last = gguf_get_n_tensors(file.get()) - 1;
     const size_t bytes = gguf_get_meta_size(file.get()) + gguf_get_tensor_offset(file.get(), last) + gguf_get_tensor_size(file.get(), last);
-    const bool written = gguf_write_to_file(file.get(), "huge.gguf", true) && ::truncate("huge.gguf", static_cast<off_t>(bytes + 64)) == 0;
+    const bool written = gguf_write_to_file(file.get(), path, true) && ::truncate(path, static_cast<off_t>(bytes + 64)) == 0;
     CHECK(written, "could not make the file");
+}
+
+/** A sound file of a tebibyte, nearly all of it a hole. It is larger than any machine's memory, and the error must give both figures. */
+void test_too_large(const std::string & whole) {
+    now_running = "a model of a tebibyte";
+    write_with_vocabulary(whole, (int64_t{1} << 40) / 4 / 64, "huge.gguf");
     const std::vector<json> answers = serve_bytes(frame_of(script("huge.gguf")[1]) + frame_of(last_hello));
     check_answers(answers);
     const json opened = answer_to(answers, 2);
     CHECK(opened["error"]["code"] == "out_of_memory", "%s", opened.dump().c_str());
     const std::string message = opened["error"]["message"];
     CHECK(message.find("needs 10") != std::string::npos && message.find(" MiB in all, the limit is ") != std::string::npos, "both figures: %s", message.c_str());
+    clear_working_folder({"sound.gguf"});
+}
+
+void test_no_vocabulary(const std::string & whole) {
+    now_running = "a model without tokens";
+    write_with_vocabulary(whole, 2, "empty.gguf");
+    std::string file = read_plain("empty.gguf"); // the library would write a matrix of 0 rows as one of a single row
+    const std::string name = "token_embd.weight";
+    set_number(file, {file.find(name) + name.size() + 4 + 8, 8}, 0);
+    write_plain("empty.gguf", file);
+    const std::vector<json> answers = serve_bytes(frame_of(script("empty.gguf")[1]) + frame_of(last_hello));
+    check_answers(answers);
+    CHECK(answer_to(answers, 2)["error"]["code"] == "invalid_model", "%s", answer_to(answers, 2).dump().c_str());
     clear_working_folder({"sound.gguf"});
 }
 
@@ -638,6 +655,7 @@ int main(int count, char ** arguments) {
         if (only < 0 || i == only) run_frame_case(i);
     for (const char * name : {"tiny-f32", "tiny-q4_1"}) test_nan_is_named(name, read_plain(folder + "/" + name + ".gguf"));
     test_too_large(read_plain(folder + "/tiny-f32.gguf"));
+    test_no_vocabulary(read_plain(folder + "/tiny-f32.gguf"));
     test_deep_files();
     std::filesystem::current_path("/");
     std::filesystem::remove_all(scratch);
