@@ -607,6 +607,23 @@ void test_deep_files() {
     }
 }
 
+/** An answer whose line or payload would be over the limits of a frame is refused before anything is drawn. */
+void test_large_samples() {
+    const auto sampled = [](size_t rows, int64_t max_tokens) {
+        now_running = std::to_string(rows) + " rows of " + std::to_string(max_tokens) + " tokens";
+        Request request = script("sound.gguf")[7];
+        request.head.update({{"adapter", nullptr}, {"max_tokens", max_tokens}, {"report_top", 0}});
+        request.head.erase("version");
+        request.arrays = {Array::of("tokens", std::vector<int32_t>(rows, 1)), Array::of("row_lengths", std::vector<int32_t>(rows, 1))};
+        const std::vector<json> answers = serve_bytes(frame_of(script("sound.gguf")[1]) + frame_of(request) + frame_of(last_hello));
+        check_answers(answers);
+        for (const json & answer : answers) CHECK(static_cast<int64_t>(answer.dump().size()) < limits::max_header_bytes, "%s: a line of %zu bytes", now_running.c_str(), answer.dump().size());
+        return answer_to(answers, 8);
+    };
+    const json many = sampled(116600, 1), large = sampled(100000, 400);
+    CHECK(many["error"]["code"] == "bad_request" && large["error"]["code"] == "bad_request", "%s, %s", many["error"].dump().c_str(), large["error"].dump().c_str());
+}
+
 /** Every tiny model of the folder, and an adapter for the sound one. */
 std::vector<Original> originals_of(const std::string & folder) {
     std::vector<Original> originals;
@@ -657,6 +674,7 @@ int main(int count, char ** arguments) {
     test_too_large(read_plain(folder + "/tiny-f32.gguf"));
     test_no_vocabulary(read_plain(folder + "/tiny-f32.gguf"));
     test_deep_files();
+    test_large_samples();
     std::filesystem::current_path("/");
     std::filesystem::remove_all(scratch);
 
