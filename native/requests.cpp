@@ -269,11 +269,13 @@ Answer sample(Trainer & trainer, Fields & fields) {
     if (fields.has("report_top")) options.report_top = fields.whole("report_top", 0, most_top);
     const Rows prompts = rows_of(fields);
     fields.expect_no_more();
-    // Checked before anything is drawn: the answer must fit a frame even if no row stops early. It has one length per row and, per token,
-    // two values and two for each of report_top.
-    const int64_t values = static_cast<int64_t>(prompts.lengths.size()) * (1 + options.max_tokens * (2 + 2 * options.report_top));
-    if (options.report_top > 0 && values * static_cast<int64_t>(sizeof(float)) > limits::max_payload_bytes)
-        Fields::bad("report_top", "makes an answer that may be larger than max_payload_bytes");
+    // Checked before anything is drawn: the answer must fit a frame even if no row stops early. It has one length and one reason per row and,
+    // per token, two values and two for each of report_top.
+    const auto count = static_cast<int64_t>(prompts.lengths.size()), values = count * (1 + options.max_tokens * (2 + 2 * options.report_top));
+    if (values * static_cast<int64_t>(sizeof(float)) > limits::max_payload_bytes)
+        Fields::bad(options.report_top > 0 ? "report_top" : "max_tokens", "makes an answer that may be larger than max_payload_bytes");
+    constexpr int64_t reason_bytes = sizeof "\"length\"," - 1, other_bytes = 1024;
+    if (count * reason_bytes + other_bytes > limits::max_header_bytes) Fields::bad("row_lengths", "has so many rows that their stop_reasons may be larger than max_header_bytes");
     std::vector<int32_t> tokens, lengths, top_tokens;
     std::vector<float> logprobs, top_logprobs;
     json reasons = json::array();

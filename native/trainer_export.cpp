@@ -9,6 +9,7 @@
 
 #include "base/durable_file.h"
 #include "base/failure.h"
+#include "base/shallow_json.h"
 #include "kernels/gemm.h"
 #include "trainer.h"
 
@@ -141,7 +142,10 @@ std::string peft_config(const Adapter & a, const std::vector<std::string> & modu
 
 // ---- Merged model
 
-/** Copies the base's metadata and checks that the copy is equal to the byte: the library could lose what its C strings cannot hold. */
+/**
+ * Copies the base's metadata, but for the alignment, and checks that the copy is equal to the byte: the library could lose what its C
+ * strings cannot hold.
+ */
 Header copied_metadata(const MappedFile & mapped, const GgufFile & base) {
     Header copy(gguf_init_empty());
     gguf_set_kv(copy.get(), base.context());
@@ -151,6 +155,8 @@ Header copied_metadata(const MappedFile & mapped, const GgufFile & base) {
     constexpr size_t counts = 24;                                       // the magic, the version and two counts come first
     if (written.size() > mapped.bytes() || (written.size() > counts && std::memcmp(&written[counts], mapped.data() + counts, written.size() - counts) != 0))
         throw Failure("unsupported_architecture", "the metadata of " + mapped.path + " cannot be copied unchanged", "Convert the base again.");
+    // The library gives every new file the default alignment, whatever this key says.
+    gguf_remove_key(copy.get(), "general.alignment");
     return copy;
 }
 
@@ -296,7 +302,7 @@ std::map<std::string, Matrix> read_safetensors(const MappedFile & mapped) {
     if (length > mapped.bytes() - sizeof length) damaged("its header ends outside it");
     const uint8_t * data = mapped.data() + sizeof length + length;
     const auto bytes = static_cast<int64_t>(mapped.bytes() - sizeof length - length);
-    const json header = json::parse(mapped.data() + sizeof length, data, nullptr, false);
+    const json header = parse_shallow(mapped.data() + sizeof length, data, [&](const std::string & what) { damaged("its header " + what); });
     if (!header.is_object()) damaged("its header is not a JSON object");
     std::map<std::string, Matrix> tensors;
     for (const auto & [name, tensor] : header.items()) {
@@ -363,7 +369,7 @@ void Trainer::load_gguf(Adapter & a, const std::string & path) {
 
 void Trainer::load_peft(Adapter & a, const std::string & folder) {
     const std::vector<uint8_t> text = read_whole_file(folder + "/" + peft_config_name, 1 << 20);
-    const json config = json::parse(text.begin(), text.end(), nullptr, false);
+    const json config = parse_shallow(text.begin(), text.end(), [&](const std::string & what) { mismatch(folder, std::string(peft_config_name) + " " + what); });
     if (!config.is_object()) mismatch(folder, std::string(peft_config_name) + " is not a JSON object");
     if (config.value("peft_type", json()) != "LORA") mismatch(folder, "it is not a LoRA adapter");
     if (config.value("r", json()) != a.shape.rank || config.value("lora_alpha", json()) != a.shape.alpha) mismatch(folder, "its rank or alpha is different");

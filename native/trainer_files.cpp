@@ -4,6 +4,7 @@
 
 #include "base/durable_file.h"
 #include "base/failure.h"
+#include "base/shallow_json.h"
 #include "trainer.h"
 
 using nlohmann::json;
@@ -61,7 +62,7 @@ namespace {
 
 json read_manifest(const std::string & folder) {
     const std::vector<uint8_t> bytes = read_whole_file(folder + "/" + manifest_name, 1 << 20);
-    json manifest = json::parse(bytes.begin(), bytes.end(), nullptr, false);
+    json manifest = parse_shallow(bytes.begin(), bytes.end(), [&](const std::string & what) { mismatch(folder + "/" + manifest_name + " " + what); });
     if (!manifest.is_object() || manifest.value("format", json()) != "plumbline-adapter-checkpoint" || manifest.value("format_version", json()) != 1)
         mismatch(folder + "/" + manifest_name + " is not a checkpoint's manifest");
     return manifest;

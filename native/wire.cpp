@@ -7,12 +7,12 @@
 #include <cstring>
 
 #include "base/failure.h"
+#include "base/shallow_json.h"
 
 using nlohmann::json;
 
 namespace {
 
-constexpr int deepest = 16;       // limit for the nesting of lists and objects in a line
 constexpr size_t most_said = 2000; // bytes of an error message, which may quote the input
 
 [[noreturn]] void bad_frame(const std::string & what) { throw Failure("bad_frame", what, "See the frame in protocol.md.", true); }
@@ -91,12 +91,7 @@ std::optional<Frame> Wire::read() {
     last_id_ = 0;
     const std::optional<std::string> line = read_line();
     if (!line) return std::nullopt;
-    // Deep nesting would overflow the stack, because JSON values are destroyed, copied and printed recursively.
-    const json::parser_callback_t shallow = [](int depth, json::parse_event_t, json &) {
-        if (depth > deepest) bad_frame("a line may nest " + std::to_string(deepest) + " levels deep");
-        return true;
-    };
-    json header = json::parse(*line, shallow, false);
+    json header = parse_shallow(line->begin(), line->end(), [](const std::string & what) { bad_frame("a line " + what); });
     if (!header.is_object()) bad_frame("a line must be one JSON object");
     if (!header.contains("id") || !header["id"].is_number_unsigned() || header["id"] < 1 || header["id"] > int64_t{1} << 53)
         bad_frame("id must be an integer from 1 on");

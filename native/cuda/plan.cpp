@@ -162,7 +162,12 @@ int64_t device_matrix_bytes(const Matrix & m, Number precision) {
     return device_aligned(device_reads(m.type) ? m.rows * static_cast<int64_t>(ggml_row_size(m.type, m.columns)) : m.rows * m.columns * bytes_of(precision));
 }
 
-int64_t device_rope_positions(const ModelShape & m) { return std::clamp<int64_t>(m.context, 128, limits::max_row_tokens); }
+int64_t device_rope_positions(const ModelShape & m) {
+    // PassSize::of adds fewer tokens than this to a pass. It adds more only if the pass is one row beyond gpu_pass_tokens, which the context
+    // then holds.
+    constexpr int64_t most_padding = limits::gpu_pass_tokens / 64;
+    return std::clamp(m.context, most_padding, limits::max_row_tokens);
+}
 
 std::vector<float> qkv_bias_of(const ModelShape & shape, const LayerWeights & l) {
     const auto q = static_cast<size_t>(shape.heads * shape.head_values), kv = static_cast<size_t>(shape.kv_heads * shape.head_values);

@@ -81,7 +81,7 @@ PassPlan plan_pass(const ModelShape & model, const AdapterShape * adapter, const
 /** Whether kernels read the type as it is stored. Matrices of other types are kept in the precision of the passes. */
 bool device_reads(ggml_type type);
 int64_t device_matrix_bytes(const Matrix & matrix, Number precision);
-/** Number of positions in the tables of a device's ropes. Padding uses the first 128. */
+/** Number of positions in the tables of a device's ropes. Padding uses the first ones, up to 256. */
 int64_t device_rope_positions(const ModelShape & model);
 
 /** Bytes that an open model keeps on a device: weights, norms, biases and the ropes' tables. */

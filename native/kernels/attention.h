@@ -78,6 +78,14 @@ public:
     void ensure(int64_t longest_path) {
         for (Buffer<float> & buffer : buffers_) buffer.ensure(static_cast<size_t>(query_block * longest_path));
     }
+    int64_t bytes() const {
+        size_t floats = 0;
+        for (const Buffer<float> & buffer : buffers_) floats += buffer.capacity();
+        return static_cast<int64_t>(floats * sizeof(float));
+    }
+    void drop() {
+        for (Buffer<float> & buffer : buffers_) buffer = {};
+    }
     float * scores(int thread) { return buffers_[static_cast<size_t>(2 * thread)].data(); }
     float * gradients(int thread) { return buffers_[static_cast<size_t>(2 * thread + 1)].data(); }
 

@@ -2,6 +2,11 @@
 
 #include <immintrin.h> // _mm_pause
 
+#include <exception>
+#include <string>
+
+#include "base/failure.h"
+
 namespace {
 
 // A step has thousands of short phases: to spin for about 20 µs is cheaper than to sleep and wake up in each. To spin longer would keep the
@@ -15,10 +20,18 @@ uint64_t number_of(uint64_t phase) { return phase / next_run; }
 } // namespace
 
 Pool::Pool(int threads) {
-    for (int thread = 1; thread < threads; thread++) workers_.emplace_back([this, thread] { work(thread); });
+    try {
+        for (int thread = 1; thread < threads; thread++) workers_.emplace_back([this, thread] { work(thread); });
+    } catch (const std::exception & error) {
+        const std::string started = std::to_string(this->threads());
+        stop(); // a thread that is not joined would end the process
+        throw Failure("out_of_memory", "the machine gives " + started + " of " + std::to_string(threads) + " threads: " + error.what(), "Open the model with fewer threads.");
+    }
 }
 
-Pool::~Pool() {
+Pool::~Pool() { stop(); }
+
+void Pool::stop() {
     {
         std::lock_guard<std::mutex> lock(mutex_);
         stop_ = true;

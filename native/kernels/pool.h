@@ -51,6 +51,8 @@ private:
     /** Runs call(context, thread) on the caller and on every worker that joins before the caller is through. */
     void run(Call call, void * context);
     void work(int thread);
+    /** Ends and joins the threads. */
+    void stop();
 
     std::vector<std::thread> workers_;
     std::mutex mutex_;

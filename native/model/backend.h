@@ -133,11 +133,11 @@ public:
     virtual void average(Adapter & adapter, const Adapter & from, double decay) = 0;
 
     /**
-     * scratch_bytes: memory that passes left on the device for the next ones; 0 on the CPU, whose memory is the process's. drop_scratch
-     * gives it back, and the next pass allocates it again. shortages: how often the device ran out of memory until it was given back.
+     * scratch_bytes: memory that passes left on the device for the next ones, which is never more than one pass needs. drop_scratch gives it
+     * back, and the next pass allocates it again. shortages: how often the device ran out of memory until it was given back.
      */
-    virtual int64_t scratch_bytes() const { return 0; }
-    virtual void drop_scratch() {}
+    virtual int64_t scratch_bytes() const = 0;
+    virtual void drop_scratch() = 0;
     virtual int64_t shortages() const { return 0; }
 
     /** The most memory in use so far, on a device that has its own; 0 on the CPU, whose memory is the process's. */

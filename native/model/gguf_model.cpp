@@ -78,6 +78,7 @@ private:
 int64_t vocabulary_of(const Tensors & tensors) {
     const auto found = tensors.find("token_embd.weight");
     if (found == tensors.end()) invalid("tensor token_embd.weight is missing");
+    if (found->second.matrix.rows < 1) invalid("tensor token_embd.weight has no rows");
     return found->second.matrix.rows;
 }
 

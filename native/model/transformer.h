@@ -56,6 +56,8 @@ public:
     std::string kernels() const override;
     Number precision() const override { return training_; }
     Profile::All profile() const override { return profile_.all(); }
+    int64_t scratch_bytes() const override;
+    void drop_scratch() override;
     void clear_gradients(Adapter & adapter) override { adapter.clear_gradients(); }
     void fetch(Adapter &) override {}
     void store(Adapter &) override {}

@@ -73,10 +73,27 @@ int64_t Transformer::cache_bytes(int64_t places) const {
 
 std::unique_ptr<Cache> Transformer::make_cache(int64_t places) { return std::make_unique<KvCache>(shape(), places); }
 
+int64_t Transformer::scratch_bytes() const {
+    size_t values = panels_.rounded.capacity() + panels_.rounded_low.capacity();
+    for (const Buffer<float> * buffer : {&asked_normed_, &asked_inv_, &asked_gradient_, &logits_, &head_u_, &head_du_, &head_dropped_}) values += buffer->capacity();
+    return work_.bytes + attention_scratch_.bytes() + static_cast<int64_t>(values * sizeof(float));
+}
+
+void Transformer::drop_scratch() {
+    work_ = {};
+    attention_scratch_.drop();
+    for (Buffer<uint32_t> * buffer : {&panels_.rounded, &panels_.rounded_low}) *buffer = {};
+    for (Buffer<float> * buffer : {&asked_normed_, &asked_inv_, &asked_gradient_, &logits_, &head_u_, &head_du_, &head_dropped_}) *buffer = {};
+}
+
 void Transformer::prepare(const Batch & batch, const Adapter * adapter, Keep keep) {
     tokens_ = batch.count();
     panels_.number = keep == Keep::activations ? training_ : Number::f32;
-    work_.ensure(shape(), adapter, tokens_, keep);
+    // What passes left is freed before more is allocated, so that two passes never take more than the larger of them.
+    if (!work_.holds(shape(), adapter, tokens_, keep)) {
+        drop_scratch();
+        work_.make(shape(), adapter, tokens_, keep);
+    }
     plan_ = AttentionPlan(batch.segments);
     attention_scratch_.ensure(plan_.longest);
     const int64_t positions = 1 + *std::max_element(batch.positions.begin(), batch.positions.end());
@@ -233,6 +250,8 @@ void Transformer::feed_forward(int64_t layer, LayerActivations & l, const Adapte
 void Transformer::layers_forward(const Batch & batch, const Adapter * adapter, Keep keep, CachePlan * plan, bool one_token, const LayerWatch * watch) {
     const Timed timed(profile_, Op::other);
     prepare(batch, adapter, keep);
+    if (one_token)
+        for (const Path & path : plan->read) attention_scratch_.ensure(path.length / query_block + 1);
     adapter_ = adapter;
     // Dropout is for training only: forward, scoring and sampling compute the adapter as it is served.
     origins_ = keep == Keep::activations && adapter->shape.dropout > 0 ? batch.origins.data() : nullptr;
@@ -338,8 +357,5 @@ Projected Transformer::project(const Adapter * adapter, int64_t layer, Target ta
 void Transformer::prefill(const Batch & batch, const Adapter * adapter, CachePlan & plan) { layers_forward(batch, adapter, Keep::nothing, &plan, false); }
 
 void Transformer::decode(const Batch & batch, const Adapter * adapter, CachePlan & plan) {
-    int64_t longest = 1;
-    for (const Path & path : plan.read) longest = std::max(longest, path.length);
-    attention_scratch_.ensure(longest / query_block + 1);
     layers_forward(batch, adapter, Keep::nothing, &plan, true);
 }

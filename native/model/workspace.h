@@ -35,8 +35,16 @@ struct Workspace {
     Buffer<float> du;                     // [T, widest group]
     Buffer<float> dropped;                // [T, widest input], if the adapter has dropout
 
-    void ensure(const ModelShape & model, const Adapter * adapter, int64_t tokens, Keep keep);
+    /** Whether there is room for a pass. */
+    bool holds(const ModelShape & model, const Adapter * adapter, int64_t tokens, Keep keep);
+    /** Makes room for a pass in place of all room that there was. */
+    void make(const ModelShape & model, const Adapter * adapter, int64_t tokens, Keep keep);
+    int64_t bytes = 0;
 
-    /** Bytes that ensure() takes for one token. */
+    /** Bytes that make() takes for one token. */
     static int64_t bytes_per_token(const ModelShape & model, const AdapterShape * adapter, Keep keep);
+
+private:
+    /** Calls f(buffer, count) for every buffer that a pass needs. The layers must exist. */
+    template <class F> void each_need(const ModelShape & model, const Adapter * adapter, int64_t tokens, Keep keep, const F & f);
 };

@@ -488,7 +488,7 @@ private:
     }
 
     template <int d> void test_flash() {
-        for (int64_t window : {0, 34}) {
+        for (int64_t window : {int64_t{0}, int64_t{34}, int64_t{INT32_MAX}}) {
             const AttentionCase c{{4, 2, d}, d == 16 ? std::vector<int64_t>{70, 1, 5, 131} : std::vector<int64_t>{3, 67}, window};
             const AttentionExpected e = expect<Bf16>(c);
             const OnDevice<Bf16> o = upload<Bf16>(c, e);

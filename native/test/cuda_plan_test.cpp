@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/failure.h"
+#include "base/limits.h"
 #include "base/random.h"
 #include "check.h"
 #include "cuda/cuda_backend.h"
@@ -94,6 +95,21 @@ void test_bytes() {
     CHECK(tokens.size() <= 100 && asks.size() <= 90, "%zu sizes of tokens, %zu of asks", tokens.size(), asks.size());
 }
 
+/** Padding begins at position 0 and must end within the ropes' tables, also those of a model with a short context. */
+void test_padding() {
+    ModelShape m{};
+    m.context = 128;
+    for (int64_t tokens = 1; tokens <= limits::gpu_pass_tokens; tokens++) {
+        const int64_t padding = PassSize::of(tokens, 1, 1, 0, Keep::nothing).tokens - tokens;
+        CHECK(padding <= device_rope_positions(m), "%lld tokens are padded by %lld", static_cast<long long>(tokens), static_cast<long long>(padding));
+    }
+    // A pass has more tokens only if one row does, and then the context is as long.
+    for (m.context = limits::gpu_pass_tokens + 1; m.context <= limits::max_row_tokens; m.context++) {
+        const int64_t padding = PassSize::of(m.context, 1, 1, 0, Keep::nothing).tokens - m.context;
+        CHECK(padding <= device_rope_positions(m), "a row of %lld tokens is padded by %lld", static_cast<long long>(m.context), static_cast<long long>(padding));
+    }
+}
+
 /** The bytes by which a batch is cut are enough for any pass of that size, with many short rows and with many soft targets. */
 void test_pass_bytes() {
     const ModelShape m = shape_of(2, 576, 9, 3, 64, 1536, 49152);
@@ -142,6 +158,7 @@ void test_choice(const std::string & model) {
 int main(int, char ** arguments) {
     test_placing();
     test_bytes();
+    test_padding();
     test_pass_bytes();
     test_matrices();
     test_choice(std::string(arguments[1]) + "/tiny-f32.gguf");

@@ -3,11 +3,14 @@
 #include "estimate.h"
 
 #include <sys/resource.h> // getrusage
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmath>
 
 #include "check.h"
 #include "model/random_model.h"
+#include "model/transformer.h"
 #include "trainer.h"
 
 namespace {
@@ -138,9 +141,70 @@ void test_peak(int64_t first_layer) {
     CHECK(seconds > 0, "%g s", seconds);
 }
 
+struct Sequences {
+    Rows rows;
+    LossWeights weights;
+};
+Sequences sequences(int64_t rows, int64_t length, int64_t vocabulary) {
+    Sequences made;
+    for (int64_t i = 0; i < rows * length; i++) {
+        made.rows.tokens.push_back(static_cast<int32_t>((i * i + i * 7919) % vocabulary));
+        made.weights.weights.push_back(i % length == 0 ? 0.0f : 0.01f);
+    }
+    made.rows.lengths.assign(static_cast<size_t>(rows), static_cast<int32_t>(length));
+    return made;
+}
+
+/** What a training pass left must give way to the keys and values of prompts, and to a further adapter. The limit is what training takes. */
+void test_peak_after_training(bool sampling) {
+    ModelShape m = smollm2;
+    m.layers = 6;
+    m.vocabulary = 4096;
+    constexpr int threads = 2;
+    constexpr int64_t length = 1024;
+    AdapterShape adapter{32, 32, 1, all_targets};
+    const ModelShape opened = GgufModel({m, GGML_TYPE_Q4_1}, MadeUp::outlined).shape;
+    const Estimate estimate = estimate_cpu(opened, {adapter, length, length, threads});
+    const int64_t limit = estimate.total_bytes(), room = (estimate.pass_bytes - Transformer::pass_bytes(opened, &adapter, threads, length, length, Keep::nothing)) * 8 / 10;
+    Trainer trainer;
+    trainer.open({m, GGML_TYPE_Q4_1}, threads, limit, {DeviceChoice::cpu, Number::f32});
+    trainer.create_adapter("a", adapter);
+    const Sequences training = sequences(1, length, m.vocabulary);
+    trainer.forward_backward("a", training.rows, training.weights);
+    if (sampling) {
+        const int64_t place = 2 * m.layers * m.kv_heads * m.head_values * static_cast<int64_t>(sizeof(float)), prompt = length - 2;
+        trainer.sample(std::string("a"), {}, sequences(room / place / length, prompt, m.vocabulary).rows, {1, {1, 0, 1, 0}, 0, {}});
+    } else {
+        adapter.rank = adapter.rank * room / estimate.adapter_bytes;
+        trainer.create_adapter("b", adapter);
+    }
+    rusage usage{};
+    ::getrusage(RUSAGE_SELF, &usage);
+    const int64_t peak = int64_t{usage.ru_maxrss} * 1024;
+    std::printf("%s after training: %.1f MB allowed, took %.1f MB\n", sampling ? "sampling" : "an adapter", static_cast<double>(limit) / 1e6, static_cast<double>(peak) / 1e6);
+#ifndef __SANITIZE_ADDRESS__ // the sanitizer takes memory of its own
+    CHECK(static_cast<double>(peak) <= 1.1 * static_cast<double>(limit), "%lld bytes allowed, took %lld", static_cast<long long>(limit), static_cast<long long>(peak));
+#endif
+}
+
+/** Runs a test in a process of its own, because the peak is that of the whole process so far. */
+template <class F> void apart(const F & test) {
+    std::fflush(stdout);
+    const pid_t child = ::fork();
+    if (child == 0) {
+        test();
+        std::fflush(stdout);
+        ::_exit(failed_checks == 0 ? 0 : 1);
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    CHECK(status == 0, "status %d", status);
+}
+
 } // namespace
 
 int main() {
+    for (bool sampling : {true, false}) apart([&] { test_peak_after_training(sampling); });
     // These run first, and the step that takes less before the other, because the peak is that of the whole process.
     test_peak(3);
     test_peak(0);

@@ -168,6 +168,53 @@ void test_merged(const std::string & model) {
     CHECK(difference[1] <= 1e-2 && difference[2] <= 1e-1, "f16 %g bf16 %g", difference[1], difference[2]);
 }
 
+/** Writes the model with its tensors at multiples of `alignment`. Sizes of its tensors are multiples already, so only the header changes. */
+void write_aligned(const std::string & model, uint32_t alignment, const std::string & to) {
+    const std::vector<uint8_t> bytes = read_whole_file(model, 1 << 30);
+    const MappedFile mapped(model);
+    const GgufFile file(mapped);
+    for (const auto & [name, tensor] : file.tensors) CHECK(tensor.bytes() % alignment == 0, "%s has %lld bytes", name.c_str(), static_cast<long long>(tensor.bytes()));
+    const std::string whole(bytes.begin(), bytes.end()), last = gguf_get_tensor_name(file.context(), gguf_get_n_tensors(file.context()) - 1);
+    const size_t data = gguf_get_data_offset(file.context()), name_end = whole.rfind(last, data) + last.size();
+    uint32_t dimensions;
+    std::memcpy(&dimensions, &whole[name_end], sizeof dimensions);
+    std::string header = whole.substr(0, name_end + sizeof dimensions + 8 * dimensions + sizeof(uint32_t) + sizeof(uint64_t));
+    constexpr size_t count_at = 16, counts_end = 24;
+    header[count_at]++; // the tiny models have few keys
+    const std::string key = "general.alignment";
+    const uint64_t length = key.size();
+    const uint32_t type = GGUF_TYPE_UINT32;
+    const auto raw = [](const auto & number) { return std::string(reinterpret_cast<const char *>(&number), sizeof number); };
+    header.insert(counts_end, raw(length) + key + raw(type) + raw(alignment));
+    header.append((alignment - header.size() % alignment) % alignment, '\0');
+    NewFile out(to);
+    out.append(header.data(), header.size());
+    out.append(whole.data() + data, whole.size() - data);
+    out.publish();
+}
+
+/** The merged file must open and score as the adapter does, wherever its header happens to end. */
+void test_merged_alignment(const std::string & model) {
+    for (uint32_t alignment : {16, 64}) {
+        const std::string folder = scratch_folder(), base = folder + "/base.gguf";
+        write_aligned(model, alignment, base);
+        Trainer trainer;
+        trainer.open(base, 1, 0);
+        train(trainer, test_shape);
+        const std::vector<float> aligned = scores(trainer, std::string("a"));
+        for (size_t length : {1, 17, 33, 49}) {
+            const std::string file = folder + "/" + std::to_string(length) + ".gguf";
+            trainer.export_merged("a", file, GGML_TYPE_F32, {{"plumbline.run", std::string(length, 'r')}});
+            Trainer merged;
+            const std::string opened = code_of([&] { merged.open(file, 1, 0); });
+            CHECK(opened == "no failure", "a base aligned to %u, a key of %zu: %s", alignment, length, opened.c_str());
+            if (opened != "no failure") continue;
+            const double difference = largest_difference(aligned, scores(merged, std::nullopt));
+            CHECK(difference <= 1e-3, "a base aligned to %u, a key of %zu: %g nats", alignment, length, difference);
+        }
+    }
+}
+
 void test_merged_overflow(const std::string & model) {
     Trainer trainer;
     trainer.open(model, 1, 0);
@@ -331,6 +378,7 @@ int main(int, char ** arguments) {
     const std::vector<std::string> models = trainable(folder);
     CHECK(models.size() >= 5, "%zu models", models.size());
     for (const std::string & model : models) test_merged(model);
+    test_merged_alignment(folder + "/tiny-f32.gguf");
     test_merged_overflow(quantised);
     test_gguf_comes_back(quantised);
     test_upper_layers(quantised);

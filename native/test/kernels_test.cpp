@@ -1,10 +1,16 @@
 // Compares each op's fast function with its reference in double precision, and the draw with its distribution.
+#include <sys/resource.h> // setrlimit
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <fstream>
 #include <numeric>
 
+#include "base/failure.h"
 #include "base/random.h"
 #include "check.h"
 #include "kernels/adamw.h"
@@ -269,6 +275,29 @@ void test_pool() {
     }
 }
 
+#ifndef __SANITIZE_ADDRESS__ // the sanitizer's own address space is without bounds
+/** In a process of its own, which has room for a few threads' stacks. */
+void test_pool_without_threads() {
+    const pid_t child = ::fork();
+    if (child == 0) {
+        long pages = 0;
+        std::ifstream("/proc/self/statm") >> pages;
+        const auto bytes = static_cast<rlim_t>(pages * ::sysconf(_SC_PAGESIZE)) + (rlim_t{64} << 20);
+        const rlimit limit{bytes, bytes};
+        ::setrlimit(RLIMIT_AS, &limit);
+        try {
+            Pool pool(64);
+        } catch (const Failure & failure) {
+            ::_exit(failure.code == "out_of_memory" ? 0 : 1);
+        }
+        ::_exit(2);
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    CHECK(status == 0, "status %d", status);
+}
+#endif
+
 // A processor newer than OpenBLAS must not get the kernels of the oldest one.
 void test_gemm_kernels() {
     const std::string name = gemm_prepare();
@@ -291,6 +320,9 @@ int main() {
     test_draw(300);
     test_draw(2500); // three blocks of softmax_block
     test_pool();
+#ifndef __SANITIZE_ADDRESS__
+    test_pool_without_threads();
+#endif
     test_gemm_kernels();
     return failed_checks == 0 ? 0 : 1;
 }

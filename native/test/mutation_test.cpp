@@ -535,9 +535,8 @@ void test_nan_is_named(const std::string & name, const std::string & whole) {
     clear_working_folder({"sound.gguf"});
 }
 
-/** A sound file of a tebibyte, nearly all of it a hole. It is larger than any machine's memory, and the error must give both figures. */
-void test_too_large(const std::string & whole) {
-    now_running = "a model of a tebibyte";
+/** Writes the model's header and as many bytes as its tensors take, when the embedding has this many rows. The data are a hole. */
+void write_with_vocabulary(const std::string & whole, int64_t vocabulary, const char * path) {
     write_plain("model.gguf", whole);
     const MappedFile mapped("model.gguf");
     const GgufFile base(mapped);
@@ -545,15 +544,20 @@ void test_too_large(const std::string & whole) {
     gguf_set_kv(file.get(), base.context());
     const std::unique_ptr<ggml_context, void (*)(ggml_context *)> room(ggml_init({ggml_tensor_overhead() * (base.tensors.size() + 1), nullptr, true}), ggml_free);
     for (const auto & [name, tensor] : base.tensors) {
-        const int64_t rows = name == "token_embd.weight" ? (int64_t{1} << 40) / 4 / tensor.matrix.columns : tensor.matrix.rows;
-        ggml_tensor * made = ggml_new_tensor_2d(room.get(), tensor.matrix.type, tensor.matrix.columns, rows);
+        ggml_tensor * made = ggml_new_tensor_2d(room.get(), tensor.matrix.type, tensor.matrix.columns, name == "token_embd.weight" ? vocabulary : tensor.matrix.rows);
         ggml_set_name(made, name.c_str());
         gguf_add_tensor(file.get(), made);
     }
     const int64_t last = gguf_get_n_tensors(file.get()) - 1;
     const size_t bytes = gguf_get_meta_size(file.get()) + gguf_get_tensor_offset(file.get(), last) + gguf_get_tensor_size(file.get(), last);
-    const bool written = gguf_write_to_file(file.get(), "huge.gguf", true) && ::truncate("huge.gguf", static_cast<off_t>(bytes + 64)) == 0;
+    const bool written = gguf_write_to_file(file.get(), path, true) && ::truncate(path, static_cast<off_t>(bytes + 64)) == 0;
     CHECK(written, "could not make the file");
+}
+
+/** A sound file of a tebibyte, nearly all of it a hole. It is larger than any machine's memory, and the error must give both figures. */
+void test_too_large(const std::string & whole) {
+    now_running = "a model of a tebibyte";
+    write_with_vocabulary(whole, (int64_t{1} << 40) / 4 / 64, "huge.gguf");
     const std::vector<json> answers = serve_bytes(frame_of(script("huge.gguf")[1]) + frame_of(last_hello));
     check_answers(answers);
     const json opened = answer_to(answers, 2);
@@ -561,6 +565,63 @@ void test_too_large(const std::string & whole) {
     const std::string message = opened["error"]["message"];
     CHECK(message.find("needs 10") != std::string::npos && message.find(" MiB in all, the limit is ") != std::string::npos, "both figures: %s", message.c_str());
     clear_working_folder({"sound.gguf"});
+}
+
+void test_no_vocabulary(const std::string & whole) {
+    now_running = "a model without tokens";
+    write_with_vocabulary(whole, 2, "empty.gguf");
+    std::string file = read_plain("empty.gguf"); // the library would write a matrix of 0 rows as one of a single row
+    const std::string name = "token_embd.weight";
+    set_number(file, {file.find(name) + name.size() + 4 + 8, 8}, 0);
+    write_plain("empty.gguf", file);
+    const std::vector<json> answers = serve_bytes(frame_of(script("empty.gguf")[1]) + frame_of(last_hello));
+    check_answers(answers);
+    CHECK(answer_to(answers, 2)["error"]["code"] == "invalid_model", "%s", answer_to(answers, 2).dump().c_str());
+    clear_working_folder({"sound.gguf"});
+}
+
+/** JSON files nest only a few levels. Deeper ones are refused, because to copy what they hold would overflow the stack. */
+void test_deep_files() {
+    const std::string deep = std::string(400000, '[') + std::string(400000, ']');
+    const auto header = [](const std::string & text) {
+        const uint64_t length = text.size();
+        return std::string(reinterpret_cast<const char *>(&length), sizeof length) + text;
+    };
+    const std::string config = R"({"peft_type":"LORA","r":2,"lora_alpha":4})";
+    const std::vector<std::map<std::string, std::string>> folders = {
+        {{"adapter_config.json", "{\"peft_type\":" + deep + "}"}, {"adapter_model.safetensors", header("{}")}},
+        {{"adapter_config.json", config}, {"adapter_model.safetensors", header("{\"x\":{\"shape\":" + deep + "}}")}},
+        {{"manifest.json", "{\"format\":" + deep + "}"}},
+    };
+    for (const auto & files : folders) {
+        now_running = "a deep " + files.rbegin()->first;
+        ::mkdir("deep", 0700);
+        for (const auto & [name, bytes] : files) write_plain("deep/" + name, bytes);
+        std::vector<Request> requests = script("sound.gguf");
+        requests[9].head["path"] = "deep";
+        const std::vector<json> answers = serve_bytes(frame_of(requests[1]) + frame_of(requests[2]) + frame_of(requests[9]) + frame_of(last_hello));
+        check_answers(answers);
+        const json error = answer_to(answers, 10)["error"];
+        CHECK(error["code"] == "checkpoint_mismatch" && error["message"].get<std::string>().find("16 levels") != std::string::npos, "%s: %s", now_running.c_str(), error.dump().c_str());
+        clear_working_folder({"sound.gguf"});
+    }
+}
+
+/** An answer whose line or payload would be over the limits of a frame is refused before anything is drawn. */
+void test_large_samples() {
+    const auto sampled = [](size_t rows, int64_t max_tokens) {
+        now_running = std::to_string(rows) + " rows of " + std::to_string(max_tokens) + " tokens";
+        Request request = script("sound.gguf")[7];
+        request.head.update({{"adapter", nullptr}, {"max_tokens", max_tokens}, {"report_top", 0}});
+        request.head.erase("version");
+        request.arrays = {Array::of("tokens", std::vector<int32_t>(rows, 1)), Array::of("row_lengths", std::vector<int32_t>(rows, 1))};
+        const std::vector<json> answers = serve_bytes(frame_of(script("sound.gguf")[1]) + frame_of(request) + frame_of(last_hello));
+        check_answers(answers);
+        for (const json & answer : answers) CHECK(static_cast<int64_t>(answer.dump().size()) < limits::max_header_bytes, "%s: a line of %zu bytes", now_running.c_str(), answer.dump().size());
+        return answer_to(answers, 8);
+    };
+    const json many = sampled(116600, 1), large = sampled(100000, 400);
+    CHECK(many["error"]["code"] == "bad_request" && large["error"]["code"] == "bad_request", "%s, %s", many["error"].dump().c_str(), large["error"].dump().c_str());
 }
 
 /** Every tiny model of the folder, and an adapter for the sound one. */
@@ -611,6 +672,9 @@ int main(int count, char ** arguments) {
         if (only < 0 || i == only) run_frame_case(i);
     for (const char * name : {"tiny-f32", "tiny-q4_1"}) test_nan_is_named(name, read_plain(folder + "/" + name + ".gguf"));
     test_too_large(read_plain(folder + "/tiny-f32.gguf"));
+    test_no_vocabulary(read_plain(folder + "/tiny-f32.gguf"));
+    test_deep_files();
+    test_large_samples();
     std::filesystem::current_path("/");
     std::filesystem::remove_all(scratch);
 

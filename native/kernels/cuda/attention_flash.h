@@ -276,8 +276,8 @@ template <int d> struct FlashDkv {
         const float scale = in.scale * log2_of_e;
 
         // The last query that sees a key of this tile stands window − 1 after the tile's last key.
-        const int32_t reach = tile.first + flash_rows - 1 + window;
-        const int32_t end = window > 0 && reach < tile.end ? reach : tile.end;
+        const int64_t reach = tile.first + flash_rows - 1 + in.window;
+        const int32_t end = window > 0 && reach < tile.end ? static_cast<int32_t>(reach) : tile.end;
         const int32_t of_head = (end - tile.first + n - 1) / n, all = of_head * static_cast<int32_t>(in.group);
         const auto head_at = [&](int32_t at) { return block.y() * in.group + at / of_head; };
         const auto query_at = [&](int32_t at) { return tile.first + at % of_head * n; };
