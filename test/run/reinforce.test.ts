@@ -182,7 +182,10 @@ test("draws whose answers are all paid alike are counted, not learned from, and 
 test("the request that the API page shows can be followed, and has no doubtful setting", () => {
   for (const request of autoAlignRequest.examples as readonly unknown[] as AutoAlignRequest[]) {
     const { arms, ignored } = limitsOf(request);
-    const { ignored: others } = pinned(request.config, recipeOf(undefined), arms.includes("reinforce"));
+    const { ignored: others } = pinned(request.config, recipeOf(undefined), {
+      reinforces: arms.includes("reinforce"),
+      context: 512,
+    });
     const plan = resolveReinforce(request.config ?? null, means, 512);
     assert.deepEqual([ignored, others, plan.ignored, plan.warnings], [[], [], [], []]);
   }
