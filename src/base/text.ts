@@ -8,7 +8,9 @@ export function wordsOf(text: string): string[] {
   return (plain.match(/\p{N}+(?:[.,:]\p{N}+)*|[\p{L}\p{M}\p{N}]+/gu) ?? []).filter((word) => !articles.has(word));
 }
 
-const unspaced = /[\p{scx=Han}\p{scx=Hira}\p{scx=Kana}\p{scx=Thai}\p{scx=Laoo}\p{scx=Khmr}]/u;
+/** Character class of the scripts without spaces. The long mark of Katakana is of no single script, so script extensions are compared. */
+export const unspacedScripts = String.raw`[\p{scx=Han}\p{scx=Hira}\p{scx=Kana}\p{scx=Thai}\p{scx=Laoo}\p{scx=Khmr}]`;
+const unspaced = new RegExp(unspacedScripts, "u");
 const segmenter = new Intl.Segmenter(undefined, { granularity: "word" });
 
 /** As `wordsOf`, but a clause in a script without spaces, which is a single word there, is split into its words. */

@@ -2,6 +2,7 @@
 // unknown, because the judge or the rollout failed. Such an answer does not count as 0. It is left out of every mean and deviation, and
 // gets no advantage.
 import { invalid } from "../base/errors.ts";
+import { medianOf } from "../base/statistics/median.ts";
 import type { PlanLimits } from "./plan/state.ts";
 
 const estimators = ["grpo", "dr_grpo", "rloo", "reinforce", "reinforce_plus_plus", "opo", "max_rl"] as const;
@@ -98,12 +99,6 @@ const epsilon = 1e-6;
 const varianceEpsilon = 1e-8;
 
 const meanOf = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length;
-
-function medianOf(values: readonly number[]): number {
-  const sorted = values.toSorted((a, b) => a - b);
-  const half = Math.floor(sorted.length / 2);
-  return sorted.length % 2 === 1 ? sorted[half]! : (sorted[half - 1]! + sorted[half]!) / 2;
-}
 
 function baselineOf(center: AdvantagePlan["center"], rewards: readonly number[]): number {
   if (center === "none" || rewards.length === 0) return 0;

@@ -68,14 +68,20 @@ export const ownOrEnglish = <What extends "teach" | "teach_further" | "quiz" | "
 
 export const hasLanguage = (code: string | null): boolean => languages().has(code ?? "");
 
+const monthsByCode = new Map<string, ReadonlySet<string>>();
+
 /** Month names beside a day, long and short, in lower case; the English ones if the language is unknown. */
 export function monthsOf(code: string | null): ReadonlySet<string> {
+  const known = monthsByCode.get(code ?? "en");
+  if (known !== undefined) return known;
   const names = (["long", "short"] as const).flatMap((month) => {
     const format = new Intl.DateTimeFormat(code ?? "en", { day: "numeric", month });
     const parts = Array.from({ length: 12 }, (_, at) => format.formatToParts(new Date(2000, at, 1)));
     return parts.flat().flatMap(({ type, value }) => (type === "month" ? [normalised(value)] : []));
   });
-  return new Set(names);
+  const months = new Set(names);
+  monthsByCode.set(code ?? "en", months);
+  return months;
 }
 
 /** Interrogatives that may ask for a span of this kind. */

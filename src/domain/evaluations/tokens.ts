@@ -10,6 +10,8 @@
 //   elisions                  two tokens, without an article: l'Espagne = Espagne. A contraction is one: don't = dont
 //   scripts without spaces    a token per character
 
+import { unspacedScripts } from "../../base/text.ts";
+
 export type Token = string;
 
 const months = [
@@ -70,8 +72,8 @@ export const isArticle = (token: Token): boolean => /^(?:an?|the)$/.test(token);
 export const singular = (unit: Token): Token => (/^\p{L}+[^s\P{L}]s$/u.test(unit) ? unit.slice(0, -1) : unit);
 export const isMonth = (token: Token): boolean => (months as readonly string[]).includes(token);
 
-/** A letter of a script without spaces. The long mark of Katakana is of no single script, so script extensions are compared. */
-const alone = String.raw`(?=[\p{L}\p{M}\p{N}])[\p{scx=Han}\p{scx=Hira}\p{scx=Kana}\p{scx=Thai}\p{scx=Laoo}\p{scx=Khmr}]`;
+/** A letter of a script without spaces. */
+const alone = String.raw`(?=[\p{L}\p{M}\p{N}])${unspacedScripts}`;
 
 /** French and Italian words that lose their vowel before another word. Other apostrophes belong to a name, as in "O'Brien". */
 const elided = "(?:[cdjlmnst]|qu|jusqu|lorsqu|puisqu|un|all|dall|dell|nell|sull|quell|quest)";

@@ -5,6 +5,7 @@
 // flash attention; the effect of half precision is measured on the base alone. On a quantised base llama.cpp also quantises
 // activations, so single tokens differ with or without an adapter. A wrong adapter then shifts the mean, or causes larger
 // differences than the base alone has.
+import { medianOf } from "../../base/statistics/median.ts";
 
 /** Log-probs in nats, row by row, without and with the adapter. */
 export interface ScoredRows {
@@ -53,12 +54,6 @@ function differences(trainer: readonly ArrayLike<number>[], generator: readonly 
 
 const largestOf = (values: number[]): number => values.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
 
-function medianOf(values: number[]): number {
-  const sorted = values.map(Math.abs).sort((a, b) => a - b);
-  const middle = sorted.length >> 1;
-  return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
-}
-
 const nats = (value: number): string => `${value.toPrecision(3)} nats`;
 
 function problemsOf(figures: Omit<Comparison, "faithful" | "message">, quantised: boolean): string[] {
@@ -94,8 +89,8 @@ export function compareScores(scores: { trainer: ScoredRows; generator: ScoredRo
     largest: largestOf(aligned),
     baseLargest: largestOf(base),
     meanShift: aligned.reduce((sum, value) => sum + value, 0) / aligned.length,
-    median: medianOf(aligned),
-    baseMedian: medianOf(base),
+    median: medianOf(aligned.map(Math.abs)),
+    baseMedian: medianOf(base.map(Math.abs)),
   };
   const problems = problemsOf(figures, scores.quantised);
   const found = `mean shift ${nats(figures.meanShift)}, median ${nats(figures.median)} over ${figures.tokens} tokens`;
