@@ -1,5 +1,7 @@
 // Splits a text into words in the form in which answers are compared. Case, Unicode form, dashes and punctuation are ignored. Signs that
 // change the meaning are kept: the sign of a number, signs inside a number, symbols, and the signs in names such as C++ and C#.
+import { unspacedScripts } from "../../base/text.ts";
+
 export interface Word {
   text: string;
   /** The word in its original case. */
@@ -8,9 +10,18 @@ export interface Word {
   to: number;
 }
 
-// In a script without spaces, every character is a word.
-const word =
-  /(?<![\p{L}\p{N}])-?\d+(?:[.,:/]\d+)*|[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}]|[\p{L}\p{M}\p{N}]+(?:'[\p{L}\p{M}]+)*[+#]*|[\p{S}%&]/gu;
+/** A letter of a script without spaces. Each is a word. */
+const alone = String.raw`(?=[\p{L}\p{M}\p{N}])${unspacedScripts}`;
+
+const word = new RegExp(
+  [
+    String.raw`(?<![\p{L}\p{N}])-?\d+(?:[.,:/]\d+)*`,
+    alone,
+    String.raw`(?:(?!${alone})[\p{L}\p{M}\p{N}])+(?:'[\p{L}\p{M}]+)*[+#]*`,
+    String.raw`[\p{S}%&]`,
+  ].join("|"),
+  "gu",
+);
 
 /** Unifies dashes, apostrophes and compatibility forms. */
 export const plain = (text: string): string =>

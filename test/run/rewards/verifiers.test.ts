@@ -54,6 +54,15 @@ test("exact: every text is its own reference", () => {
   fc.assert(fc.property(anyText, (text) => paid("builtin:exact", text, { reference: text }) === 1));
 });
 
+test("choice: in a script without spaces an option is found within a sentence, with a long mark and beside Latin letters", () => {
+  const choices = ["コーヒー", "お茶"];
+  pays(
+    "builtin:choice",
+    { choices, reference: "コーヒー" },
+    { "飲み物はコーヒーです。": 1, USBコーヒーメーカー: 1, "お茶です。": 0, コーヒーとお茶: 0 },
+  );
+});
+
 test("choice: one option by its letter or in its words, and no other", () => {
   const choices = ["New York", "New York City", "The Hague", "Vitamin C"];
   pays(
