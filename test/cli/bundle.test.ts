@@ -136,11 +136,12 @@ const canBeRoot = process.getuid?.() === 0;
 test("root applies it to the installed service, as the service's user", {
   skip: !canBeRoot && "needs root",
 }, async (context) => {
+  // Hooks run in the order in which they were registered, and a service can be stopped only while its folder is there.
+  context.after(() => it.stop());
   const { folder, key, apply, out } = await makeBundle(context, [encoder]);
   const it = new Installed(join(folder, "installed"));
   mkdirSync(join(folder, "installed"));
   await it.begin(makeVersion(folder, "1.0.0"), "1.0.0");
-  context.after(() => it.stop());
   const file = it.installed.environment;
   writeFileSync(file, `${readFileSync(file, "utf8")}PLUMBLINE_BUNDLE_KEYS=${key}\n`);
   const words = apply("--prefix", it.at.prefix, "--json");

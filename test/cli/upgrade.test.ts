@@ -61,11 +61,12 @@ test("an undo that systemd runs before it starts the service does not stop its o
 });
 
 test("an upgrade goes through, or comes back; what is no newer program is refused", async (context) => {
+  // Hooks run in the order in which they were registered, and a service can be stopped only while its folder is there.
+  context.after(() => it.stop());
   const folder = temporaryFolder(context);
   const it = new Installed(folder);
   const old = makeVersion(folder, "1.0.0");
   await it.begin(old, "1.0.0");
-  context.after(() => it.stop());
   const schema = it.schema();
 
   await context.test("refused: no program, another's program, the same version, an older one", async () => {
