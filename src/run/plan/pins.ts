@@ -212,6 +212,13 @@ const reinforcingFields = new Set([
   "training.inner_optim_steps",
 ]);
 
+/** The settings of each objective. */
+const objectiveFields: Record<string, string[]> = {
+  "loss.ppo": ["clip_low", "clip_high", "clip_c"],
+  "loss.cispo": ["eps_max"],
+  "loss.dro": ["beta"],
+};
+
 /** Fields that are read elsewhere: by the appliance, and by `limitsOf`. */
 const readElsewhere = new Set(["base_model", "loss.type", "training.steps", "training.max_steps"]);
 
@@ -281,6 +288,10 @@ function pin(
       const reason = withoutWhenReinforcing[name]!;
       ignore(typeof reason === "string" ? reason : reason(value, path));
     } else if (path[0] !== "reward" && reinforcing[path[0]]?.includes(path[1]) === false) ignore(noSuchSetting);
+    else
+      for (const [field, set] of Object.entries(Object.hasOwn(objectiveFields, name) ? (value as object) : {}))
+        if (set != null && !objectiveFields[name]!.includes(field))
+          found.ignored.push({ field: `${name}.${field}`, reason: noSuchSetting });
   } else if (path[0] === "logging") ignore("not supported: nothing is sent to a tracker");
   else ignore(noSuchSetting);
 }

@@ -184,6 +184,10 @@ test("null is the same as nothing, and a setting that nobody knows is told", () 
     pin({ magic: 1, loss: { magic: 2 } }).ignored.map(({ field }) => field),
     ["magic", "loss.magic"],
   );
+  assert.deepEqual(
+    pin({ loss: { type: "ppo", ppo: { clip_low: 0.2, clip_hihg: 0.3 } } }, true).ignored.map(({ field }) => field),
+    ["loss.ppo.clip_hihg"],
+  );
   const blocks = ["advantage", "reference_policy", "environment", "sampling"];
   assert.deepEqual(
     pin(Object.fromEntries(blocks.map((block) => [block, { magic: 1 }])), true).ignored.map(({ field }) => field),
