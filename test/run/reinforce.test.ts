@@ -231,10 +231,11 @@ test("every setting of a block is followed, or refused with its field", () => {
     loss: { cispo: { eps_max: 5 } },
     advantage: { gamma: 0.9 },
     environment: { type: "multi_agent" },
+    reference_policy: { source: "initial" },
   });
   assert.deepEqual(
     unused.ignored.map(({ field }) => field),
-    ["loss.cispo", "advantage.gamma", "environment.type"],
+    ["loss.cispo", "advantage.gamma", "reference_policy.source", "environment.type"],
   );
 });
 

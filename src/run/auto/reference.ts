@@ -2,6 +2,7 @@
 // opens and updates the reference in the trainer.
 import { invalid } from "../../base/errors.ts";
 import type { AdapterShape, Trainer } from "../../engine/train/trainer.ts";
+import type { PlanLimits } from "../plan/state.ts";
 import { adapterName, type Training } from "../training.ts";
 
 export interface ReferencePlan {
@@ -15,6 +16,8 @@ export interface ReferencePlan {
    * is.
    */
   klTarget: number | null;
+  /** Settings that change nothing. */
+  ignored: PlanLimits["ignored"];
 }
 
 const refused = (field: string, message: string) => invalid(["config", "reference_policy", field], message);
@@ -37,7 +40,15 @@ export function resolveReference(block: Record<string, unknown>, klCoef: number)
   if (target !== null && !(typeof target === "number" && target > 0)) throw refused("kl_target", "must be above 0");
   if (target !== null && klCoef === 0) throw refused("kl_target", "needs a loss.kl_coef above 0 as the starting value");
   const held = sourceOf(source, decay);
-  return { source: enabled ? held : null, klTarget: target as number | null };
+  const unused = enabled ? [] : (["source", "ema_decay"] as const).filter((field) => block[field] !== undefined);
+  return {
+    source: enabled ? held : null,
+    klTarget: target as number | null,
+    ignored: unused.map((field) => ({
+      field: `reference_policy.${field}`,
+      reason: "redundant: without loss.kl_coef nothing is held to a reference",
+    })),
+  };
 }
 
 /**

@@ -70,18 +70,22 @@ export function resolveReinforce(config: Config | null, means: Means, context: n
       ["config", "reward", "normalize"],
       "must be none with the estimator max_rl, which divides by a group's mean reward",
     );
+  const reference = resolveReference(
+    defined((config?.reference_policy ?? {}) as Record<string, unknown>),
+    objective.klCoef,
+  );
   const environment = resolveEnvironment(defined((config?.environment ?? {}) as Record<string, unknown>));
   const sampling = resolveSampling(defined((config?.sampling ?? {}) as Record<string, unknown>), { context, inner });
   return {
     objective,
     reward: paid,
     advantage,
-    reference: resolveReference(defined((config?.reference_policy ?? {}) as Record<string, unknown>), objective.klCoef),
+    reference,
     sampling,
     environment,
     innerSteps: inner,
     warnings: [...objective.warnings, ...paid.warnings, ...sampling.warnings, ...environment.warnings],
-    ignored: [...objective.ignored, ...advantage.ignored, ...environment.ignored],
+    ignored: [...objective.ignored, ...advantage.ignored, ...reference.ignored, ...environment.ignored],
   };
 }
 
