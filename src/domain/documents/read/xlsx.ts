@@ -1,5 +1,6 @@
 // Reads an XLSX file into elements. Each visible sheet is a page with its name as heading, and consecutive rows are a table. Values
-// are those last computed. Dates are written as ISO dates, and percentages with a percent sign.
+// are those last computed. Dates are written as ISO dates, percentages with a percent sign, and other numbers in full with the currency
+// or the words of their format. A library that formats as spreadsheet programs do would round, and group digits by its own language.
 import { Failure } from "../../../base/errors.ts";
 import { type Element, type Page, PageText, type Reading, type Warning } from "../elements.ts";
 import { mostColumns, mostPages } from "../limits.ts";
@@ -97,15 +98,93 @@ function formatsOf(styles: XmlNode | null, from1904: boolean): Show[] {
 /** What in a format does not tell the kind of number: quoted words, escaped signs, gaps, colours and conditions. */
 const aside = /"[^"]*"|[\\_*].|\[(?!(?:h+|m+|s+)\])[^\]]*\]/gi;
 
+/** Maximum characters of a format that is followed. Spreadsheet programs write at most 255. */
+const longestFormat = 1000;
+
 function showOf(code: string, from1904: boolean): Show {
+  if (code.length > longestFormat) return plain;
   const kind = code.replace(aside, "").split(";")[0]!;
   if (/%/.test(kind)) return (value) => `${plain(value * 100)} %`;
   const elapsed = /\[([hms])/i.exec(kind)?.[1];
   if (elapsed !== undefined) return (value) => elapsedText(value, elapsed.toLowerCase());
   if (/[dmyhs]/i.test(kind) && !/general/i.test(kind)) return (value) => dateText(value, kind, from1904);
-  const digits = /^(00+)(?:\.[0#?]*)?$/.exec(kind.trim())?.[1];
-  if (digits !== undefined) return (value) => padded(value, digits.length);
-  return plain;
+  const sections = sectionsOf(code);
+  return (value) => amountText(value, sections);
+}
+
+/** A section of a format, which shows numbers of one sign, or those that meet its condition. */
+interface Section {
+  condition: ((value: number) => boolean) | null;
+  /** What is written before and after the digits; together where there are no digits. */
+  before: string;
+  after: string;
+  /** Whether the number is written at all. */
+  hasDigits: boolean;
+  /** Minimum number of digits before the decimal point, and behind it. */
+  whole: number;
+  decimals: number;
+  /** What the number is divided by before it is written. */
+  unit: number;
+}
+
+const comparisons: Record<string, (value: number, limit: number) => boolean> = {
+  "<": (value, limit) => value < limit,
+  "<=": (value, limit) => value <= limit,
+  "=": (value, limit) => value === limit,
+  "<>": (value, limit) => value !== limit,
+  ">": (value, limit) => value > limit,
+  ">=": (value, limit) => value >= limit,
+};
+
+/** The pieces of a section. Colours, languages and gaps show nothing; of signs that are not quoted, only a currency is kept. */
+const piece =
+  /"(?<quoted>[^"]*)"|\\(?<escaped>.)|\[\$(?<currency>[^\]-]*)[^\]]*\]|\[(?<operator>[<>=]+)(?<limit>-?[\d.]+)\]|\[[^\]]*\]|[_*].|(?<digits>[0#?][0#?.,/ ]*(?:E[+-]0+)?|general)|(?<sign>[\p{Sc} ])|(?<end>;)|./giu;
+
+function sectionsOf(code: string): Section[] {
+  const sections: Section[] = [emptySection()];
+  for (const { groups } of code.matchAll(piece)) {
+    const { operator, limit, digits, quoted, escaped, currency, sign, end } = groups!;
+    const section = sections.at(-1)!;
+    const words = quoted ?? escaped ?? currency ?? sign ?? "";
+    if (end !== undefined) sections.push(emptySection());
+    else if (operator !== undefined && Object.hasOwn(comparisons, operator))
+      section.condition = (value) => comparisons[operator]!(value, Number(limit));
+    else if (digits === undefined) section[section.hasDigits ? "after" : "before"] += words;
+    else {
+      section.hasDigits = true;
+      section.after = digits.endsWith(" ") ? " " : "";
+      section.unit = 1000 ** (/,*$/.exec(digits.trimEnd())?.[0].length ?? 0);
+      section.whole = /^00+(?![#?,/])/.exec(digits)?.[0].length ?? 1;
+      section.decimals = /E/i.test(digits) ? 0 : (/\.(0+)/.exec(digits)?.[1]?.length ?? 0);
+    }
+  }
+  return sections;
+}
+
+const emptySection = (): Section => ({
+  condition: null,
+  before: "",
+  after: "",
+  hasDigits: false,
+  whole: 1,
+  decimals: 0,
+  unit: 1,
+});
+
+/** Sections without conditions show numbers above 0, below 0 and 0, in this order. A first section alone shows all. */
+function sectionFor(value: number, sections: readonly Section[]): Section {
+  const [first, second, third] = sections;
+  if (sections.some(({ condition }) => condition !== null))
+    return sections.find(({ condition }) => condition === null || condition(value)) ?? first!;
+  if (value < 0) return second ?? first!;
+  return value === 0 ? (third ?? first!) : first!;
+}
+
+function amountText(value: number, sections: readonly Section[]): string {
+  const { before, after, hasDigits, whole, decimals, unit } = sectionFor(value, sections);
+  if (!hasDigits) return before.trim() || plain(value);
+  const digits = withZeros(plain(Math.abs(value) / unit), whole, decimals);
+  return `${value < 0 ? "-" : ""}${before.trimStart()}${digits}${after.trimEnd()}`;
 }
 
 /** The built-in formats of ECMA-376 part 1, 18.8.30, that are not plain numbers. */
@@ -129,9 +208,13 @@ const builtIn: Record<number, string> = {
 /** Writes a number with fifteen significant digits, as spreadsheet programs do, so that 0.1 + 0.2 is 0.3. */
 const plain = (value: number): string => String(Number(value.toPrecision(15)));
 
-/** Writes a whole number with leading zeros, as in a postcode. */
-const padded = (value: number, digits: number): string =>
-  plain(value).replace(/^(-?)(\d+)/, (_, sign: string, whole: string) => sign + whole.padStart(digits, "0"));
+/** Writes zeros before and behind a number, as in a postcode and in a price. Nothing is rounded away. */
+function withZeros(number: string, whole: number, decimals: number): string {
+  const [, digits, fraction = ""] = /^(\d+)(?:\.(\d+))?$/.exec(number) ?? [];
+  if (digits === undefined) return number;
+  const behind = fraction.padEnd(decimals, "0");
+  return digits.padStart(whole, "0") + (behind === "" ? "" : `.${behind}`);
+}
 
 /** The file does not tell the language in which its program writes the names. */
 const monthName = new Intl.DateTimeFormat("en", { month: "long", timeZone: "UTC" });
