@@ -32,7 +32,7 @@ export interface Limits {
   bodyBytes: number;
   /** Pace of a JSON body. */
   pace: Pace;
-  upload: Omit<UploadLimits, "settings">;
+  upload: Omit<UploadLimits, "settings" | "isKept">;
   /** Maximum number of bytes of an uploaded model. */
   modelBytes: number;
   /** Throws disk_full. Called before every endpoint that lists this error performs a request. */
@@ -146,13 +146,16 @@ function performer(endpoint: Endpoint, handler: AnyHandler, limits: Limits): Rou
           fileBytes: model ? "PLUMBLINE_MODEL_BYTES" : "PLUMBLINE_UPLOAD_BYTES",
           files: many ? "PLUMBLINE_UPLOAD_FILES" : null,
         };
-        // A repeated upload is removed again. It is received only because its files are part of the digest.
-        const freeDisk = isKnown ? 0 : limits.upload.freeDisk;
-        const most = { files: many ? limits.upload.files : 1, fileBytes, settings, freeDisk };
+        // A repeated upload is read only because the digests of its files are part of the request's.
+        const most = { files: many ? limits.upload.files : 1, fileBytes, settings, isKept: !isKnown };
         files = await receiveUpload(request, { ...limits.upload, ...most }, signal);
       }
       const input = { ...head, body, raw: sent?.raw ?? {}, files, requestId, lastEventId, signal, setHeader };
-      const perform = (keepReply: KeepReply) => handler({ ...input, keepReply } as never, caller);
+      const perform = (keepReply: KeepReply) => {
+        // The request before failed meanwhile, or its answer is a day old by now. The disk was not checked, and no file was written.
+        if (isKnown) throw new Failure("request_in_progress");
+        return handler({ ...input, keepReply } as never, caller);
+      };
       if (key === undefined) return await perform(() => {});
       const { method, path } = endpoint;
       const uploaded = files.map(({ name, declaredType, sha256 }) => [name, declaredType, sha256]);

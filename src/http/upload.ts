@@ -5,7 +5,7 @@ import { createWriteStream } from "node:fs";
 import { rm } from "node:fs/promises";
 import type { IncomingMessage } from "node:http";
 import { join } from "node:path";
-import type { Readable } from "node:stream";
+import { type Readable, Writable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import busboy from "busboy";
 import { Failure, invalid } from "../base/errors.ts";
@@ -23,6 +23,8 @@ export interface UploadLimits {
   settings: { fileBytes: string; files: string | null };
   /** Uploads are refused below this many free bytes on the folder's disk. */
   freeDisk: number;
+  /** Whether the files are written. Otherwise they are only read, for their names, types and digests. */
+  isKept: boolean;
   /** An upload may take long, but must not stall. */
   pace: Pace;
 }
@@ -37,7 +39,7 @@ export async function receiveUpload(
 ): Promise<UploadedFile[]> {
   checkEncoding(request);
   checkType(request, /^multipart\/form-data\s*;/i);
-  if ((await freeBytes(limits.folder)) < limits.freeDisk) throw new Failure("disk_full");
+  if (limits.isKept && (await freeBytes(limits.folder)) < limits.freeDisk) throw new Failure("disk_full");
   const files: UploadedFile[] = [];
   try {
     await new Upload(request, limits, signal, files).received;
@@ -161,7 +163,9 @@ class Upload {
       over = true;
       this.#fail(fileTooLarge(this.#limits.fileBytes, this.#limits.settings.fileBytes));
     });
-    const out = createWriteStream(file.path, { flags: "wx", mode: 0o600 });
+    const out = this.#limits.isKept
+      ? createWriteStream(file.path, { flags: "wx", mode: 0o600 })
+      : new Writable({ write: (_chunk, _encoding, done) => done() });
     const closed = new Promise<void>((resolve) => out.once("close", () => resolve()));
     // A failed pipeline does not wait for a file that is still being opened, so this does. Otherwise the file would be created
     // after its removal.

@@ -121,11 +121,21 @@ describe("HTML", () => {
     const read = await it.read(
       "a.html",
       `<body><div id="banner"><a href="/get">Download</a></div><ul class="docnav top"><li><a href="0">Prev</a></li><li>The Lamp Book</li></ul>
-       ${chapters}<div class="nav-note">${more} <a href="/1">More</a></div><ul class="lamps"><li><a href="/2">Red lamps</a></li></ul></body>`,
+       ${chapters}<div class="nav-note">${more} <a href="/1">More</a></div><ul class="lamps"><li><a href="/2">Red lamps</a></li></ul>
+       <section id="pagination"><h2>Pagination<a class="headerlink" href="#pagination">¶</a></h2><p>A page has 50 rows.</p></section>
+       <h2 id="keyboard-navigation">Navigation keys <a href="#keyboard-navigation">#</a></h2><div class="banner">Closed on Monday. <a href="/n">All</a></div></body>`,
     );
     assert.doesNotMatch(read.text, /Download|Prev|Lamp Book/);
     assert.ok(
-      ["Lamp 11.", more, "Red lamps"].every((kept) => read.text.includes(kept)),
+      [
+        "Lamp 11.",
+        more,
+        "Red lamps",
+        "Pagination",
+        "A page has 50 rows.",
+        "Navigation keys",
+        "Closed on Monday.",
+      ].every((kept) => read.text.includes(kept)),
       read.text,
     );
   });
@@ -185,6 +195,10 @@ describe("HTML", () => {
       ["10<sup>6</sup> lamps and 10<sup>-3</sup> bells", "10^6 lamps and 10^-3 bells"],
       ["since 2019<sup>1</sup> on 5 m<sup>2</sup>", "since 2019^1 on 5 m²"],
       ["the 1<sup>st</sup> of 2 CO<sub>2</sub>", "the 1st of 2 CO2"],
+      [
+        "1<sup>1</sup>⁄<sub>2</sub> cups, <sup>3</sup>/<sub>4</sub> and 9 m<sup>3</sup>/s",
+        "1 1⁄2 cups, 3/4 and 9 m³/s",
+      ],
       ['since 2019<sup><a href="#fn1">[1]</a></sup>, red', "since 2019, red"],
       ['since 2019<a epub:type="noteref" href="notes.xhtml#n1"><sup>1</sup></a>, red', "since 2019, red"],
       ['as <a href="#two">part <sup>2</sup></a> tells', "as part ² tells"],
@@ -259,14 +273,15 @@ describe("Word", () => {
       `<w:r>${raised ? '<w:rPr><w:vertAlign w:val="superscript"/></w:rPr>' : ""}<w:t xml:space="preserve">${text}</w:t></w:r>`;
     const math = (text: string) => `<m:r><m:t>${text}</m:t></m:r>`;
     const half = `<m:oMath><m:f><m:num>${math("1")}</m:num><m:den>${math("2")}</m:den></m:f></m:oMath>`;
+    const mixed = half.replaceAll(">1<", ">3<").replaceAll(">2<", ">4<");
     const power = `<m:oMath><m:sSup><m:e>${math("10")}</m:e><m:sup>${math("6")}</m:sup></m:sSup></m:oMath>`;
     const read = await it.read(
       "a.docx",
       docx(
-        `<w:p>${run("The 1")}${run("st", true)}${run(" has 10")}${run("3", true)}${run(" m")}${run("2", true)}${run(", ")}${half}${run(" of ")}${power}</w:p>`,
+        `<w:p>${run("The 1")}${run("st", true)}${run(" has 10")}${run("3", true)}${run(" m")}${run("2", true)}${run(", ")}${half}${run(" of ")}${power}${run(" or 2")}${mixed}</w:p>`,
       ),
     );
-    assert.deepEqual(blocksOf(read)[0], ["paragraph", "The 1st has 10^3 m², 1/2 of 10^6"]);
+    assert.deepEqual(blocksOf(read)[0], ["paragraph", "The 1st has 10^3 m², 1/2 of 10^6 or 2 3/4"]);
   });
 
   test("pages are those that Word marked", async () => {
@@ -361,6 +376,10 @@ test("Excel: numbers are shown as their formats tell, whatever the formats say b
     [14.5, "[$£-809]#,##0.00", "£14.50"],
     [-14.5, "[$£-809]#,##0.00;[Red]-[$£-809]#,##0.00", "-£14.50"],
     [795, '_-* #,##0\\ "€"_-;-* #,##0\\ "€"_-;_-* "-"??\\ "€"_-;_-@_-', "795 €"],
+    [-5, '#,##0.00\\ "€";[Red]\\-#,##0.00\\ "€"', "-5.00 €"],
+    [-5, '_("$"* #,##0.00_);_("$"* \\(#,##0.00\\);_("$"* "-"??_);_(@_)', "-$5.00"],
+    [0, '_("$"* #,##0.00_);_("$"* \\(#,##0.00\\);_("$"* "-"??_);_(@_)', "0"],
+    [0, '_-* #,##0.00\\ "€"_-;\\-* #,##0.00\\ "€"_-;_-* "-"??\\ "€"_-;_-@_-', "0"],
     [1.256, "$#,##0.00_);($#,##0.00)", "$1.256"],
     [4, '0" of; 5"', "4 of; 5"],
     [0, '0;-0;"none"', "none"],

@@ -182,6 +182,22 @@ describe("blocks and chunks", () => {
       ["heading", 1, "Lamps"],
       ["paragraph", 0, "It is red."],
     ]);
+    const titles: [string, string | null][] = [
+      ["'The Lamp'", "The Lamp"],
+      ["The Lamp # of oil", "The Lamp"],
+      ['"a" # c', "a"],
+      ["It's red  ", "It's red"],
+      [">-\n  The\n  Lamp", null],
+      ["|", null],
+      ['""', null],
+      ["", null],
+    ];
+    for (const [value, title] of titles)
+      assert.equal(
+        read(`---\ntitle: ${value}\n---\nRed.\n`).find(([type]) => type === "heading")?.[2] ?? null,
+        title,
+        value,
+      );
     assert.deepEqual(read("---\nNote: it is red.\n\nAll are.\n\n---\n"), [
       ["paragraph", 0, "Note: it is red."],
       ["paragraph", 0, "All are."],

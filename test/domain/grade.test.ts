@@ -86,6 +86,12 @@ const cases: [answer: string, item: GradedItem, reason: string][] = [
   ["about 3.55", item("3.5", { tolerance: 0.05 }), "within_tolerance"],
   ["about 3.56", item("3.5", { tolerance: 0.05 }), "no_match"],
   ["0.3", item("0.2", { tolerance: 0.1 }), "within_tolerance"],
+  [`On 2019-03-12 ${"and so ".repeat(12)}it was 3.55`, item("3.5", { tolerance: 0.05 }), "no_match"],
+  [
+    `On 2019-03-12 ${"and so ".repeat(4)}it was 3.55 ${"and so ".repeat(8)}`,
+    item("3.5", { tolerance: 0.05 }),
+    "within_tolerance",
+  ],
   ["3.56 or 3.52", item("3.5", { tolerance: 0.05 }), "no_match"],
   ["3.6 %", item("3.5 %", { tolerance: 0.1 }), "within_tolerance"],
   ["3.5, not 3.6", item("3.5", { tolerance: 0.1, competitors: ["3.6"] }), "match"],

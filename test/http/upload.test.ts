@@ -168,6 +168,7 @@ test("on a full disk a request that was performed before is answered again, and 
   const upload = endpoint({ ...post, path: "/api/upload", upload: { many: false }, errors: [] });
   const plain = endpoint({ ...post, path: "/api/plain", body: { type: "object" }, errors: ["disk_full"] });
   const never = async (): Promise<never> => assert.fail("it is performed again");
+  const written: string[] = [];
   const full = await testFloor(
     { upload, plain },
     { upload: never, plain: never },
@@ -176,8 +177,12 @@ test("on a full disk a request that was performed before is answered again, and 
       checkDisk: async () => {
         throw new Failure("disk_full");
       },
-      isKnown: (_owner, key) => key === '"first"',
-      once: async () => ({ again: '{"id":1}' }),
+      isKnown: (_owner, key) => key !== '"other"',
+      // The answer to "gone" is a day old by now, so it would be performed.
+      once: async (_owner, key, _request, perform) => {
+        written.push(...readdirSync(full.folder));
+        return key === '"gone"' ? { reply: await perform(() => {}) } : { again: '{"id":1}' };
+      },
     },
   );
   const ask = async (path: string, key: string, body: FormData | string, more: Record<string, string> = {}) => {
@@ -189,6 +194,8 @@ test("on a full disk a request that was performed before is answered again, and 
   const again = [200, "true", { id: 1 }];
   assert.deepEqual(await ask("/api/plain", '"first"', "{}", asJson), again);
   assert.deepEqual(await ask("/api/upload", '"first"', form(["file", "a", "a"])), again);
+  assert.deepEqual(written, []);
+  assert.equal((await ask("/api/upload", '"gone"', form(["file", "a", "a"])))[0], 409);
   assert.equal((await ask("/api/plain", '"other"', "{}", asJson))[0], 507);
   assert.equal((await ask("/api/upload", '"other"', form(["file", "a", "a"])))[0], 507);
   assert.deepEqual(readdirSync(full.folder), []);

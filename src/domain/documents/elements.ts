@@ -57,6 +57,11 @@ export class PageText {
     return this.#length;
   }
 
+  /** What was taken last; empty before anything was. */
+  get last(): string {
+    return this.#text.at(-1) ?? "";
+  }
+
   take(text: string): Piece {
     const piece = { text, page: this.page, start: this.#length };
     this.#text.push(text);

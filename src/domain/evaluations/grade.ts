@@ -27,10 +27,11 @@ export interface Grade {
 export function grade(answer: string, item: GradedItem): Grade {
   if (item.declines && declines(answer)) return { correct: true, reason: "declined" };
   const { golds, competitors, near, keepArticles } = prepare(item);
-  const window = tokensOf(answer, keepArticles).slice(0, Math.max(answerWindow, ...golds.map((gold) => gold.length)));
+  const size = Math.max(answerWindow, ...golds.map((gold) => gold.length));
+  const window = tokensOf(answer, keepArticles).slice(0, size);
   const reason = golds.some((gold) => states(window, gold))
     ? "match"
-    : window.some(isNumber) && near?.(answer)
+    : near !== null && window.some(isNumber) && near(beginningOf(answer, size))
       ? "within_tolerance"
       : null;
   if (reason === null) return { correct: false, reason: "no_match" };
@@ -70,6 +71,18 @@ const prepare = remembered((item: GradedItem): Prepared => {
     .filter((rival) => rival.length > 0 && !golds.some((gold) => holds(gold, rival) || holds(rival, gold)));
   return { golds, competitors, near, keepArticles };
 });
+
+/** The words that an answer begins with, as many as have no more than `size` tokens. */
+function beginningOf(answer: string, size: number): string {
+  const ends = [...answer.matchAll(/\s+|$/g)].map(({ index }) => index);
+  let [fits, over] = [0, ends.length];
+  while (over - fits > 1) {
+    const middle = (fits + over) >> 1;
+    if (tokensOf(answer.slice(0, ends[middle]!)).length <= size) fits = middle;
+    else over = middle;
+  }
+  return answer.slice(0, ends[fits]!);
+}
 
 function startsOf(tokens: readonly Token[], wanted: readonly Token[]): number[] {
   const starts: number[] = [];

@@ -147,8 +147,11 @@ class Body {
         this.#noted.set(`${node.tag.replace("Reference", "")} ${node.attributes.id}`, this.#text);
       else if (node.tag === "noBreakHyphen") pieces.push(this.#text.take("-"));
       else if (node.tag === "txbxContent") boxes.push(node);
-      else if (node.tag === "f" && at(node, "num")) pieces.push(...this.#formula(node, "num", "/", "den", boxes));
-      else if (node.tag === "sSup") pieces.push(...this.#formula(node, "e", "^", "sup", boxes));
+      else if (node.tag === "f" && at(node, "num")) {
+        // A number before a fraction is the whole part of a mixed number, not a digit of the numerator.
+        if (/\p{N}$/u.test(this.#text.last)) pieces.push(this.#text.take(" "));
+        pieces.push(...this.#formula(node, "num", "/", "den", boxes));
+      } else if (node.tag === "sSup") pieces.push(...this.#formula(node, "e", "^", "sup", boxes));
       else if (!skipped.has(node.tag) && !isOn(at(node, "rPr", "vanish"))) {
         const within = this.#runs(node, boxes);
         const isRaised = at(node, "rPr", "vertAlign")?.attributes.val === "superscript";

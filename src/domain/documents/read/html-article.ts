@@ -41,17 +41,30 @@ export function articleOf(document: DefaultTreeAdapterTypes.Document, body: Tag,
 const [leastProse, mostLinked] = [100, 1 / 3];
 
 const navigation =
-  /(?:^|[\s_-])(?:[a-z]*nav(?:bar|igation|header|footer|links?)?|breadcrumbs?|pag(?:er|ination)|banner)(?:[\s_-]|$)/i;
+  /(?:^|[\s_-])(?:[a-z]*nav(?:bar|igation|header|footer|links?)?|breadcrumbs?|pag(?:er|ination))(?:[\s_-]|$)/i;
+/** A banner may also be a short notice, so most of its text has to be links. */
+const banner = /(?:^|[\s_-])banner(?:[\s_-]|$)/i;
+/** Blocks that a generator puts links to other pages into. */
+const navigationTags = new Set(["div", "dl", "ol", "p", "section", "table", "td", "tr", "ul"]);
 
 /**
- * Whether a block leads to other pages: it has the class or id that generators of manuals and sites give to such a block, a link, and
- * little text outside links.
+ * Whether a block leads to other pages: it has the class or id that generators of manuals and sites give to such a block, a link to
+ * another page, little text outside links, and no heading. A section about navigation has its heading's words as its id.
  */
 export function isNavigation(block: Tag): boolean {
-  if (![attribute(block, "class"), attribute(block, "id")].some((name) => name !== null && navigation.test(name)))
-    return false;
+  if (!navigationTags.has(block.tagName)) return false;
+  const names = [attribute(block, "class") ?? "", attribute(block, "id") ?? ""];
+  const isBanner = names.some((name) => banner.test(name));
+  if (!isBanner && !names.some((name) => navigation.test(name))) return false;
+  let isHeaded = false;
+  let leads = false;
+  visit(block, (tag) => {
+    isHeaded ||= /^h[1-6]$/.test(tag.tagName);
+    leads ||= tag.tagName === "a" && /^[^#]/.test(attribute(tag, "href") ?? "");
+  });
   const { length, linked } = linksOf(block);
-  return linked > 0 && length - linked < leastProse;
+  const rest = length - linked;
+  return leads && !isHeaded && rest < leastProse && (!isBanner || rest <= linked);
 }
 
 /** Whether a block tells something and does not only link to other pages. Readability drops a box for its class, whatever it says. */

@@ -14,7 +14,7 @@ import { type Element, isBlank, type Piece, wordsOf } from "../elements.ts";
 import { mostColumns } from "../limits.ts";
 import { tooWide } from "../refusal.ts";
 import { articleOf, isNavigation, isProse } from "./html-article.ts";
-import { attribute, isTag, isText, type Tag, textOf, unread, visit } from "./html-tree.ts";
+import { attribute, isTag, isText, type Node, type Tag, textOf, unread, visit } from "./html-tree.ts";
 import { asRaised } from "./raised.ts";
 
 /**
@@ -146,6 +146,8 @@ class Reader {
   #title: string;
   #isPage: boolean;
   #pieces: Piece[] = [];
+  /** Raised texts above a fraction's stroke. */
+  readonly #numerators = new Set<Node>();
   #lists: { counts: number | null }[] = [];
   /** What the next text becomes: a list item, or a heading of this level. A paragraph if both are null. */
   #item: Item | null = null;
@@ -172,7 +174,8 @@ class Reader {
   block(tag: Tag, within: Tag | null = null, wanted = true): void {
     const inner = /^(body|article|section|main)$/.test(tag.tagName) ? tag : within;
     const only = tag.childNodes.filter(isTag).length === 1;
-    for (const child of tag.childNodes) {
+    for (const [index, child] of tag.childNodes.entries()) {
+      if (isNumerator(tag.childNodes, index)) this.#numerators.add(child);
       if ("value" in child) {
         if (wanted) this.#take(child);
       } else if (isTag(child) && !isUnread(child, inner, this.#isPage)) {
@@ -204,7 +207,7 @@ class Reader {
       if (name === "br" && wanted) this.#space(tag);
       const from = this.#pieces.length;
       this.block(tag, within, wanted);
-      if (name === "sup") raise(this.#pieces, from);
+      if (name === "sup") this.#raise(tag, this.#pieces, from);
       return;
     }
     this.close();
@@ -278,22 +281,34 @@ class Reader {
   #textsIn(tag: Tag): Piece[] {
     const pieces: Piece[] = [];
     const walk = (node: Tag): void => {
-      for (const child of node.childNodes)
+      for (const [index, child] of node.childNodes.entries()) {
+        if (isNumerator(node.childNodes, index)) this.#numerators.add(child);
         if ("value" in child) pieces.push(...this.#piecesOf(child));
         else if (isTag(child) && child.tagName === "br")
           pieces.push({ text: "\n", page: this.#page, start: child.sourceCodeLocation?.startOffset ?? 0 });
         else if (isTag(child) && !isUnread(child, node, this.#isPage)) {
           const from = pieces.length;
           walk(child);
-          if (child.tagName === "sup") raise(pieces, from);
+          if (child.tagName === "sup") this.#raise(child, pieces, from);
           // Blocks in a cell separate words as line ends do.
           const end = child.sourceCodeLocation?.endOffset;
           if (blockTags.has(child.tagName) && end !== undefined)
             pieces.push({ text: " ", page: this.#page, start: end });
         }
+      }
     };
     walk(tag);
     return pieces;
+  }
+
+  /** Writes the pieces of a raised tag, which are those from index `from`, so that they are told from what stands before them. */
+  #raise(tag: Tag, pieces: Piece[], from: number): void {
+    const before = pieces[from - 1]?.text ?? "";
+    const raised = pieces.splice(from);
+    if (!this.#numerators.has(tag)) pieces.push(...asRaised(raised, before));
+    // A number before a fraction is the whole part of a mixed number, not a digit of the numerator.
+    else if (raised[0] !== undefined && /\p{N}$/u.test(before)) pieces.push({ ...raised[0], text: " " }, ...raised);
+    else pieces.push(...raised);
   }
 
   #table(table: Tag): void {
@@ -327,9 +342,12 @@ class Reader {
   }
 }
 
-/** Writes the pieces from index `from` as raised figures. */
-function raise(pieces: Piece[], from: number): void {
-  pieces.push(...asRaised(pieces.splice(from), pieces[from - 1]?.text ?? ""));
+/** Whether a raised text is the numerator of a fraction: a stroke and a lowered text follow it. */
+function isNumerator(siblings: readonly Node[], index: number): boolean {
+  const [stroke, below] = [siblings[index + 1], siblings[index + 2]];
+  if (stroke === undefined || !isText(stroke)) return false;
+  if (/^\s*\u2044/.test(stroke.value)) return true;
+  return /^\s*\/\s*$/.test(stroke.value) && below !== undefined && isTag(below) && below.tagName === "sub";
 }
 
 const spanOf = (cell: Tag, name: string): number => Math.min(Math.max(Number(attribute(cell, name)) || 1, 1), 100);

@@ -120,6 +120,8 @@ interface Section {
   after: string;
   /** Whether the number is written at all. */
   hasDigits: boolean;
+  /** Whether its digits are all "?", which leave a gap for a zero. */
+  isGap: boolean;
   /** Minimum number of digits before the decimal point, and behind it. */
   whole: number;
   decimals: number;
@@ -151,6 +153,7 @@ function sectionsOf(code: string): Section[] {
       section.condition = (value) => comparisons[operator]!(value, Number(limit));
     else if (digits === undefined) section[section.hasDigits ? "after" : "before"] += words;
     else {
+      section.isGap = (!section.hasDigits || section.isGap) && !/[^?., ]/.test(digits);
       section.hasDigits = true;
       section.after = digits.endsWith(" ") ? " " : "";
       section.unit = 1000 ** (/,*$/.exec(digits.trimEnd())?.[0].length ?? 0);
@@ -166,6 +169,7 @@ const emptySection = (): Section => ({
   before: "",
   after: "",
   hasDigits: false,
+  isGap: false,
   whole: 1,
   decimals: 0,
   unit: 1,
@@ -181,10 +185,13 @@ function sectionFor(value: number, sections: readonly Section[]): Section {
 }
 
 function amountText(value: number, sections: readonly Section[]): string {
-  const { before, after, hasDigits, whole, decimals, unit } = sectionFor(value, sections);
-  if (!hasDigits) return before.trim() || plain(value);
+  const { before, after, hasDigits, isGap, whole, decimals, unit } = sectionFor(value, sections);
+  // A zero is shown by a word, such as "none", or by a dash, which says less than the number.
+  if (!hasDigits || (value === 0 && isGap)) return /\p{L}/u.test(before) ? before.trim() : plain(value);
   const digits = withZeros(plain(Math.abs(value) / unit), whole, decimals);
-  return `${value < 0 ? "-" : ""}${before.trimStart()}${digits}${after.trimEnd()}`;
+  // A section for numbers below 0 writes their sign or their brackets itself.
+  const beside = (words: string): string => (value < 0 ? words.replaceAll(/[-−–+()]/g, "") : words);
+  return `${value < 0 ? "-" : ""}${beside(before).trimStart()}${digits}${beside(after).trimEnd()}`;
 }
 
 /** The built-in formats of ECMA-376 part 1, 18.8.30, that are not plain numbers. */
