@@ -226,6 +226,8 @@ export const snapshotMarks = {
   required: ["salt", "questions"],
   properties: {
     salt: { type: "string" },
+    /** Whether clauses in scripts without spaces were split into words; absent in older folders, where they were not. */
+    segmented: { type: "boolean" },
     questions: {
       type: "array",
       items: {

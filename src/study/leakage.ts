@@ -3,7 +3,7 @@
 //
 // A run must not see the sealed questions, but must drop the rows that overlap them. It is therefore given the marks of the
 // questions: salted hashes of runs of words, which show whether a text contains a question but not what the question is.
-import { hashOf, ngramsOf, segmentedWordsOf } from "../base/text.ts";
+import { hashOf, ngramsOf, segmentedWordsOf, wordsOf } from "../base/text.ts";
 import type { StudyRow } from "./row.ts";
 
 /** Number of consecutive words that a row must not share with a question. A shorter question is matched as a whole. */
@@ -23,6 +23,8 @@ export interface QuestionMark {
 export interface QuestionMarks {
   /** Random for each run's snapshot, so that the same question has different marks elsewhere. */
   salt: string;
+  /** Whether clauses in scripts without spaces were split into words. They were not before there was this field. */
+  segmented?: boolean;
   questions: QuestionMark[];
 }
 
@@ -49,6 +51,7 @@ export function marksOf(questions: readonly string[], salt: string): QuestionMar
   const hashes = (grams: Iterable<string>): string[] => [...grams].map((gram) => marked(salt, gram)).sort();
   return {
     salt,
+    segmented: true,
     questions: questions.map((text) => {
       const words = segmentedWordsOf(text);
       const length = Math.min(runLength, words.length);
@@ -66,7 +69,7 @@ export const findOverlap = (questions: readonly string[], rows: readonly Asked[]
   overlapOf(marksOf(questions, ""), rows);
 
 /** As findOverlap, but from the questions' marks. */
-export function overlapOf({ salt, questions }: QuestionMarks, rows: readonly Asked[]): Overlap {
+export function overlapOf({ salt, segmented = false, questions }: QuestionMarks, rows: readonly Asked[]): Overlap {
   const runs = new Map<number, Map<string, number[]>>();
   const byGram = new Map<string, number[]>();
   for (const [index, { length, runs: own, grams }] of questions.entries()) {
@@ -81,7 +84,7 @@ export function overlapOf({ salt, questions }: QuestionMarks, rows: readonly Ask
   for (const [row, { messages }] of rows.entries()) {
     const found = new Map<number, OverlapItem["reason"]>();
     for (const { role, content } of messages) {
-      const words = segmentedWordsOf(content);
+      const words = segmented ? segmentedWordsOf(content) : wordsOf(content);
       for (const [n, known] of runs)
         for (let i = 0; i + n <= words.length; i++)
           for (const index of known.get(hash(words.slice(i, i + n).join(" "))) ?? []) found.set(index, "shared_run");

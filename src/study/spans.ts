@@ -17,7 +17,7 @@ export interface Span {
 const longest = 9;
 
 /** Makes sure that a figure is not inside a name: "C9", "TW-210" and "ISO.1-2017" contain no figure. */
-const alone = String.raw`(?<![\p{L}\p{N}])(?<!\p{L}[-–/.](?:\p{N}+[-–/.])*)`;
+const alone = String.raw`(?<![\p{L}\p{N}])(?<!\p{L}[-–/.](?:\p{N}{1,8}[-–/.]){0,6})`;
 const figure = String.raw`[-−+]?(?:\p{Sc}\s?)?\p{N}+(?:[.,:/–-]\p{N}+|\s\p{N}{2,4}(?!\p{N}))*(?:\s?[\p{Sc}%°‰]\p{L}?)?`;
 const year = String.raw`\s(?:\p{Ll}{1,3}\s)?\p{L}+\.?\s(?:\p{Ll}{1,3}\s)?[12]\p{N}{3}(?!\p{N})`;
 /** A figure, and words and figures that belong to it: "8.30 to 18.30", "41 pence", "12 March 2025", "3. Mai". */

@@ -5,7 +5,7 @@ import type { Passage, Unit } from "./passages.ts";
 
 export type Row = Unit & { type: "row" };
 
-/** Rows with the same cells count as one. */
+/** Rows with the same cells count as one. No count goes beyond 2, because a question fits no row, one row or several. */
 export interface Rows {
   /** Number of rows that have all of these cells. */
   withCells(cells: readonly string[]): number;
@@ -58,15 +58,26 @@ function indexOf(rows: readonly string[][]): Rows {
     for (const cell of cells) add(byCell, cell, row);
     for (const word of wordsOf(cells.join(" "))) add(byWord, word, row);
   }
+  const counts = new Map<string, number>();
   return {
-    withCells: (cells) => countIn(cells.map((cell) => byCell.get(cell))),
+    // Cells that many rows share occur together in few ways, each of which is asked for once a row.
+    withCells(cells) {
+      const key = JSON.stringify(cells);
+      const count = counts.get(key) ?? countIn(cells.map((cell) => byCell.get(cell)));
+      counts.set(key, count);
+      return count;
+    },
     withWords: (words) => countIn(words.map((word) => byWord.get(word))),
   };
 }
 
-/** Size of the intersection of the sets; 0 if one is missing. */
+/** Size of the intersection of the sets, up to 2; 0 if one is missing. */
 function countIn(sets: readonly (ReadonlySet<string> | undefined)[]): number {
   const [least, ...others] = sets.map((set) => set ?? new Set<string>()).sort((a, b) => a.size - b.size);
-  if (others.length === 0) return least?.size ?? 0;
-  return [...least!].filter((row) => others.every((set) => set.has(row))).length;
+  let count = 0;
+  for (const row of least ?? []) {
+    if (others.every((set) => set.has(row))) count++;
+    if (count === 2) break;
+  }
+  return count;
 }

@@ -43,14 +43,15 @@ export function studyTargets(passage: Passage, spans: readonly { unit: Unit; spa
 
 /**
  * Minimum words of a clause without a figure. A shorter clause such as "Your first day." introduces what follows and states nothing.
- * A clause that ends with a colon is dropped too, and so is a sentence that ends with a comma, such as a salutation.
+ * A clause that ends with a colon is dropped too, and so is a sentence without a figure that ends with a comma, such as a salutation.
  */
 const fewest = 4;
 
-const isTold = (clause: string, { type }: Unit): boolean =>
-  (/\p{N}/u.test(clause) || clause.split(/\s+/).length >= fewest) &&
-  !/[:：]$/.test(clause) &&
-  !(type === "sentence" && /[,，、]$/.test(clause));
+function isTold(clause: string, { type }: Unit): boolean {
+  if (/[:：]$/.test(clause)) return false;
+  if (/\p{N}/u.test(clause)) return true;
+  return clause.split(/\s+/).length >= fewest && !(type === "sentence" && /[,，、]$/.test(clause));
+}
 
 const partsOf = ({ unit, span }: Target, spans: readonly { unit: Unit; span: Span }[]): Span[] =>
   spans

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
+import { seeded } from "../../src/base/statistics/random.ts";
 import { type AutoAlignRequest, autoAlignRequest } from "../../src/contract/auto-align.ts";
 import type { RunEvent } from "../../src/contract/run-folder.ts";
 import { declines } from "../../src/domain/evaluations/declines.ts";
@@ -280,7 +281,8 @@ test("a judge's errors are rates per criterion, and what wrong answers meet too 
   const criteria = [1, 2, 3, 4, 5].map((number) => `Criterion ${number}`);
   const { signal } = new AbortController();
   /** Wrong in one of ten verdicts, another one for each criterion. */
-  const errs = (prompt: string, criterion: number): boolean => (Number(prompt.slice(2)) + 2 * criterion) % 10 === 0;
+  const errs = (prompt: string, criterion: number): boolean =>
+    (Math.floor(Number(prompt.slice(2)) / 2) + criterion) % 10 === 0;
   const judge: Judge = async (asked, prompt, answer) =>
     asked.map((_, at) => isRight(prompt, answer) !== errs(prompt, at));
   const record = await measured(
@@ -288,7 +290,8 @@ test("a judge's errors are rates per criterion, and what wrong answers meet too 
     trialsOf(items, () => criteria),
     signal,
   );
-  assert.deepEqual(record, { right: 500, wrong: 500, sensitivity: 0.9, specificity: 0.9 });
+  // One half of the verdicts on wrong answers chooses the criteria.
+  assert.deepEqual(record, { right: 500, wrong: 250, sensitivity: 0.9, specificity: 0.9 });
   // Every answer meets the last criterion, as a wrong one may be short too.
   const style: Judge = async (asked, prompt, answer) =>
     asked.map((_, at) => (at === 4 || isRight(prompt, answer)) !== errs(prompt, at));
@@ -299,7 +302,7 @@ test("a judge's errors are rates per criterion, and what wrong answers meet too 
       signal,
     ),
     {
-      ...{ right: 500, wrong: 400, sensitivity: 0.9, specificity: 0.9 },
+      ...{ right: 500, wrong: 200, sensitivity: 0.9, specificity: 0.9 },
     },
   );
   // Criteria of a question of its own are measured together.
@@ -307,6 +310,20 @@ test("a judge's errors are rates per criterion, and what wrong answers meet too 
   assert.deepEqual(await measured(judge, own, signal), {
     ...{ right: 100, wrong: 100, sensitivity: 0.9, specificity: 0.9 },
   });
+});
+
+test("a judge that says yes as a coin falls is not flattered by the choice of criteria", async () => {
+  const random = seeded(5);
+  const coin: Judge = async (criteria) => criteria.map(() => random() < 0.5);
+  const items = Array.from({ length: 50 }, (_, at) => ({ prompt: `Q ${at}`, response: `A ${at}`, cluster: `${at}` }));
+  const { signal } = new AbortController();
+  // Forty questions have a criterion of their own, and the others one in pairs.
+  const trials = trialsOf(items, (at) => [at < 40 ? `The answer is ${at}` : `It names pump ${at >> 1}`]);
+  const rates = await Promise.all(
+    Array.from({ length: 100 }, async () => (await measured(coin, trials, signal)).specificity),
+  );
+  const mean = rates.reduce((sum, rate) => sum + rate, 0) / rates.length;
+  assert.ok(Math.abs(mean - 0.5) < 0.05, String(mean));
 });
 
 test("a judge that leaves some answers without a verdict is measured on the others, and one that leaves a fifth ends the run", async () => {

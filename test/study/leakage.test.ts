@@ -1,6 +1,7 @@
 // A benchmark question in the training rows must be found, whole or nearly; what merely speaks of the same thing must not.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { hashOf } from "../../src/base/text.ts";
 import { findOverlap, marksOf, overlapOf } from "../../src/study/leakage.ts";
 import type { StudyRow } from "../../src/study/row.ts";
 
@@ -99,6 +100,15 @@ test("leakage: a planted copy is found among ten thousand rows, quickly", () => 
     [[50, 7777]],
   );
   assert.ok(performance.now() - began < 5000);
+});
+
+test("leakage: marks of an older version, in which a clause without spaces is one word, still find it", () => {
+  const question = "本社の所在地はどこですか";
+  const rows = [row(question, "東京です")];
+  const salt = "salt";
+  const mark = `${hashOf(`${salt}\n${question}`).toString(36)}.${hashOf(`${question}\n${salt}`).toString(36)}`;
+  assert.equal(overlapOf({ salt, questions: [{ length: 1, runs: [mark], grams: [mark] }] }, rows).overlap, 1);
+  assert.equal(overlapOf(marksOf([question], salt), rows).overlap, 1);
 });
 
 test("leakage: marks find what the questions find, say nothing of them, and are others under another salt", () => {

@@ -68,6 +68,8 @@ test("a line of a table of contents is a heading that stands elsewhere: nothing 
 test("a salutation states nothing", () => {
   const letter = "# Oven\n\nDear members, dear friends of the oven,\n\nit is lit again from Monday on.\n";
   assert.deepEqual(clausesIn(letter), ["it is lit again from Monday on."]);
+  const price = "# Oven\n\nMembers of the club pay 25 euro for each day of the course,\n\nall others pay 40 euro.\n";
+  assert.equal(clausesIn(price).length, 2);
   assert.deepEqual(clausesIn("# Oven\n\n- it is never left open at night,\n- it is swept once a week.\n"), [
     "it is never left open at night,",
     "it is swept once a week.",

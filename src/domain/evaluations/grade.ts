@@ -111,6 +111,7 @@ const valuesOf = (numbers: FoundNumber[]): FoundNumber[] => numbers.filter(({ is
 function nearness({ response, tolerance }: GradedItem): Prepared["near"] {
   const numbers = valuesOf(numbersIn(response));
   if (tolerance === undefined || tolerance === null || numbers.length !== 1 || kindOf(response) === "date") return null;
+  // The notation of a gold such as 1.200 is open: it may be written in a country that groups thousands so. Either number counts.
   const targets = numbers[0]!.readings;
   return (text) => {
     const said = valuesOf(numbersBeside(text, shownBy(numbers)))[0]?.readings ?? [];

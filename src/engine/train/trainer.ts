@@ -48,6 +48,9 @@ export interface TopTokens {
   logprobs: Float32Array;
 }
 
+/** Maximum number of tokens of a row, also told in TrainerHello. */
+export const maxRowTokens = 32_768;
+
 export interface TrainerLimits {
   maxHeaderBytes: number;
   maxPayloadBytes: number;

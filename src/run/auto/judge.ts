@@ -102,7 +102,7 @@ export function measuredJudge(
     tell: (record: JudgeRecord) => Promise<void>;
   },
 ): Promise<JudgeRecord & { hours: number }> {
-  const identity = sha256(JSON.stringify([identityOf(run.request), name, trials]));
+  const identity = sha256(JSON.stringify([format, identityOf(run.request), name, trials]));
   const measure = async () => {
     const began = run.parts.clock.monotonicMs();
     const record = await withJudge((judge) => measured(judge, trials, run.parts.control.signal));
@@ -112,6 +112,9 @@ export function measuredJudge(
   };
   return stage(join(run.folder, "plan", "judge"), identity, measure, json());
 }
+
+/** Part of the identity of the kept rates. Format 1 measured whole answers; since format 2, criteria are measured. */
+const format = 2;
 
 /** A judge's verdict on one criterion of an answer. */
 interface Verdict {
@@ -162,10 +165,21 @@ const leastDenied = 0.5;
  * Returns the verdicts on criteria that wrong answers do not meet. Of a wrong answer it is known only that it fails some
  * criterion: it may well be short, or polite. The judge itself tells the two kinds apart, because it denies the one kind
  * about as often as it is right, and the other only as often as it errs. Criteria of a single question are one kind.
+ * One half of the verdicts chooses, and the other half is returned: the verdicts by which a kind was chosen flatter the
+ * judge, and a coin would seem to be right.
  */
 function unmetOf(verdicts: readonly Verdict[]): Verdict[] {
   const kinds = [...Map.groupBy(verdicts, ({ criterion }) => criterion).values()];
-  const shared = [...kinds.filter((own) => own.length > 1), kinds.filter((own) => own.length === 1).flat()];
-  const most = Math.max(...shared.map((own) => shareOf(own, false)));
-  return shared.filter((own) => shareOf(own, false) >= leastDenied * most).flat();
+  const single = kinds.filter((own) => own.length === 1).flat();
+  const shared = [...kinds.filter((own) => own.length > 1), ...(single.length > 0 ? [single] : [])];
+  if (shared.length === 1) return shared[0]!;
+  const halves = shared.map((own) => ({
+    denied: shareOf(
+      own.filter((_, at) => at % 2 === 0),
+      false,
+    ),
+    others: own.filter((_, at) => at % 2 === 1),
+  }));
+  const most = Math.max(...halves.map(({ denied }) => denied));
+  return halves.filter(({ denied }) => denied >= leastDenied * most).flatMap(({ others }) => others);
 }

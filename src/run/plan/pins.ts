@@ -4,6 +4,7 @@
 import { invalid } from "../../base/errors.ts";
 import type { AutoAlignRequest } from "../../contract/auto-align.ts";
 import type { Recipe } from "../../contract/recipe.ts";
+import { maxRowTokens } from "../../engine/train/trainer.ts";
 import { metricOf } from "../rewards/metric.ts";
 import type { PlanLimits } from "./state.ts";
 
@@ -254,13 +255,15 @@ export function pinned(
   return withinContext(found, config, context);
 }
 
-/** Limits rows to what the base can read, because the trainer refuses longer ones. */
+/** Limits rows to what the base can read and the trainer takes, because the trainer refuses longer ones. */
 function withinContext({ recipe, ignored }: Pinned, config: AutoAlignRequest["config"], context: number): Pinned {
   const { rendering } = recipe;
-  if (rendering.max_seq_len <= context) return { recipe, ignored };
-  const told = { field: "rendering.max_seq_len", reason: `not supported: the base reads at most ${context} tokens` };
+  const most = Math.min(context, maxRowTokens);
+  if (rendering.max_seq_len <= most) return { recipe, ignored };
+  const reason = `not supported: ${most === context ? "the base reads" : "a row has"} at most ${most} tokens`;
+  const told = { field: "rendering.max_seq_len", reason };
   return {
-    recipe: { ...recipe, rendering: { ...rendering, max_seq_len: context } },
+    recipe: { ...recipe, rendering: { ...rendering, max_seq_len: most } },
     ignored: config?.rendering?.max_seq_len == null ? ignored : [...ignored, told],
   };
 }

@@ -170,6 +170,9 @@ test("rows are no longer than the base can read, and a longer limit is told", ()
     ["rendering.max_seq_len"],
   );
   assert.match(ignored[0]!.reason, /^not supported: .* 2048 tokens/);
+  const long = pin({ rendering: { max_seq_len: 65_536 } }, false, 131_072);
+  assert.equal(long.recipe.rendering.max_seq_len, 32_768);
+  assert.match(long.ignored[0]!.reason, /^not supported: a row has at most 32768 tokens/);
   const short = pin(null, false, 128);
   assert.deepEqual([short.recipe.rendering.max_seq_len, short.ignored], [128, []]);
 });

@@ -13,7 +13,7 @@ import { divergence, type ProseSaid, proseSaid } from "../../guards/measure.ts";
 import { pairedDifference } from "../../plan/evidence.ts";
 import type { PhaseRecord } from "../../plan/state.ts";
 import type { DevPrompt } from "../../rows.ts";
-import { json, stage } from "../../stage.ts";
+import { json, keptAt, stage } from "../../stage.ts";
 import { adapterName, type OpenedBase, type Training } from "../../training.ts";
 import { type EditTerms, editOf } from "./edits.ts";
 import { drawMaterial, type Material } from "./material.ts";
@@ -110,10 +110,18 @@ async function charged<T>(
     return { result, seconds: (clock.monotonicMs() - began) / 1000 };
   };
   const form = json<{ result: T; seconds: number }>();
-  const { result, seconds } = await stage(join(folder, name), JSON.stringify([format, identity, of]), make, form);
+  const { result, seconds } = await stage(join(folder, name), identityOfPiece(identity, of), make, form);
   if (isKept) charge(seconds);
   return result;
 }
+
+const identityOfPiece = (identity: string, of: unknown): string => JSON.stringify([format, identity, of]);
+
+const trialName = (before: number): string => `trial-${before + 1}`;
+
+/** Whether an earlier process has left the result of a piece of work. */
+const isKept = async ({ folder, identity }: RepresentOrder, name: string, of: unknown): Promise<boolean> =>
+  (await keptAt(join(folder, name), identityOfPiece(identity, of))) !== null;
 
 interface Tried {
   /**
@@ -145,9 +153,10 @@ async function bestTrial(
   let best: { trial: Trial; worth: number } | null = null;
   let tried = 0;
   for (const one of trials) {
-    if (isOver()) break;
+    // A trial that an earlier process has kept counts, however much time is left.
+    if (isOver() && !(await isKept(order, trialName(tried), one))) break;
     await run.turn();
-    const { gain, kl } = await charged<Tried>(order, `trial-${tried + 1}`, one, () => trial(one));
+    const { gain, kl } = await charged<Tried>(order, trialName(tried), one, () => trial(one));
     const worth = gain - pointsPerNat * Math.max(0, kl);
     if (worth > (best?.worth ?? 0)) best = { trial: one, worth };
     training.state.step++;
