@@ -9,6 +9,7 @@ import { readdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { isErrno, syncFolder, writeJsonDurably } from "../base/files.ts";
 import type { SavedFile } from "../engine/train/trainer.ts";
+import type { Likelihoods } from "./focus.ts";
 import type { Running } from "./rewards/normalise.ts";
 import { keep, keptAt } from "./stage.ts";
 
@@ -42,6 +43,10 @@ export interface LoopState {
    * gain.
    */
   rung: { index: number; from: number; before: number; idle: number };
+  /** Indices of the current rung's rows, where they are not those that were planned. */
+  focused?: number[];
+  /** The rows of the current rung that are trained; only where there are several rungs. */
+  likelihoods?: Likelihoods;
   /** Why training ended; null until it has ended. */
   ended: "steps" | "patience" | "plateau" | null;
   /**

@@ -9,6 +9,7 @@ import type { Run } from "./context.ts";
 import { checkDev, type DevAnswer, scoreOf } from "./dev-check.ts";
 import { askTeacher, joinSoftTargets, type SoftTargets, withSoftTargets } from "./distil.ts";
 import { hexOfDouble } from "./events.ts";
+import { focused, likelihoodOf } from "./focus.ts";
 import { shapeOf } from "./folder/adapter-shape.ts";
 import { identityOf } from "./folder/request.ts";
 import { isReplayed } from "./replay.ts";
@@ -210,27 +211,35 @@ function endOf(run: Run, { rungs, state }: Training, count: number): number {
 export async function trainStep(run: Run, training: Training): Promise<void> {
   const { prepared, state, rungs } = training;
   const { optimizer, training: plan } = run.request.recipe;
-  const rows = rungs[state.rung.index]!;
+  const rows = state.focused ?? rungs[state.rung.index]!;
   const end = lastEnd(run, training);
-  const batch = batchOf(state.step + 1 - state.rung.from, rows.length, plan).map((at) => prepared.rows[rows[at]!]!);
+  const batch = batchOf(state.step + 1 - state.rung.from, rows.length, plan).map((at) => rows[at]!);
   // There is one learning-rate curve over all rungs. A decay to zero in each rung would teach little in the first, and begin the next with
   // too high a rate.
   const rate = learningRateAt(state.step + 1, end, training.peakRate, optimizer);
-  await step(run, training, batch, { rate, end, began: run.parts.clock.monotonicMs() });
+  const trained = batch.map((index) => prepared.rows[index]!);
+  const said = await step(run, training, trained, { rate, end, began: run.parts.clock.monotonicMs() });
+  if (rungs.length === 1) return;
+  state.likelihoods ??= [];
+  for (const index of batch) {
+    const row = prepared.rows[index]!;
+    if (!isReplayed(row)) state.likelihoods.push([index, likelihoodOf(row, said.get(row)!)]);
+  }
 }
 
 /**
  * Does one optimizer step over rows. Rows of the documents are trained on their own tokens. If there are soft targets (`topK`, by default
  * the recipe's), replayed rows are trained on the base's distribution at each position, weighted by `replay_weight`. All other trained
  * tokens have the same weight. With `sequence_mean`, it is instead the rows of the documents that have the same weight, because a mean
- * over tokens gives little weight to short answers, which natural questions ask for (test/e2e/RESULTS.md).
+ * over tokens gives little weight to short answers, which natural questions ask for (test/e2e/RESULTS.md). Returns the
+ * log-probabilities of each row's tokens before the step, in nats.
  */
 export async function step(
   run: Run,
   training: Training,
   rows: readonly TrainingRow[],
   { rate, end, began, topK }: { rate: number; end: number; began: number; topK?: number },
-): Promise<void> {
+): Promise<Map<TrainingRow, Float32Array>> {
   const { trainer, hello, state } = training;
   const { loss: reduction, dataset } = run.request.recipe;
   const { replay_top_k: replayTopK = 0, replay_weight: replayWeight = 1 } = dataset;
@@ -243,26 +252,26 @@ export async function step(
     reduction.token_reduction === "sequence_mean" && !isReplayed(row) ? countedAs(row, training.rowTokens) : row;
   const isDistilled = (row: TrainingRow): boolean => soft > 0 && isReplayed(row);
   // Rows with and without soft targets share a call, because separate calls would each read all the base's weights.
-  const calls: WeightedRows[] = [];
+  const calls: { call: WeightedRows; rows: TrainingRow[] }[] = [];
   for (const at of microBatches([...rows.keys()], (index) => rows[index]!.tokens.length, hello.limits.maxBatchTokens)) {
     const some = at.map((index) => rows[index]!);
     const distilled = some.filter(isDistilled);
-    const call = toTrainer([...some.filter((row) => !isDistilled(row)).map(counted), ...distilled], scale);
+    const ordered = [...some.filter((row) => !isDistilled(row)), ...distilled];
+    const call = toTrainer(ordered.map(counted), scale);
     const first = call.tokens.length - lengthOf(distilled);
-    calls.push(
-      distilled.length === 0
-        ? call
-        : withSoftTargets(call, await softTargetsOf(trainer, distilled, soft), { first, factor: replayWeight }),
-    );
+    calls.push({
+      rows: ordered,
+      call:
+        distilled.length === 0
+          ? call
+          : withSoftTargets(call, await softTargetsOf(trainer, distilled, soft), { first, factor: replayWeight }),
+    });
   }
   // All calls are sent without waiting for answers, so that the worker goes straight on to the optimizer step after the passes.
-  const passes = calls.map((call) => trainer.forwardBackward(adapterName, call));
+  const passes = calls.map(({ call }) => trainer.forwardBackward(adapterName, call));
   const stepped = optimStep(run, training, rate);
-  const [gradNorm, ...losses] = await Promise.all([
-    stepped.then((answer) => answer.gradNorm),
-    ...passes.map((pass) => pass.then((answer) => answer.loss)),
-  ]);
-  const loss = losses.reduce((sum, part) => sum + part, 0);
+  const [{ gradNorm }, passed] = await Promise.all([stepped, Promise.all(passes)]);
+  const loss = passed.reduce((sum, answer) => sum + answer.loss, 0);
   if (!Number.isFinite(loss)) throw new Failure("run_failed", `The loss of step ${number} is not a finite number`);
 
   const seconds = (run.parts.clock.monotonicMs() - began) / 1000;
@@ -293,6 +302,16 @@ export async function step(
       seconds_left: (end - number) / stepRate,
     },
   );
+  return new Map(passed.flatMap(({ logprobs }, index) => parted(logprobs, calls[index]!.rows)));
+}
+
+/** Returns what belongs to each row of values that stand for all tokens of the rows in sequence. */
+function parted(values: Float32Array, rows: readonly TrainingRow[]): [TrainingRow, Float32Array][] {
+  let end = 0;
+  return rows.map((row) => {
+    end += row.tokens.length;
+    return [row, values.subarray(end - row.tokens.length, end)];
+  });
 }
 
 /** Does one step of the recipe's optimizer with the gradients that the passes have accumulated. */
@@ -339,16 +358,24 @@ export async function climb(run: Run, training: Training, why: "steps" | "patien
   const isLast = index + 1 === rungs.length || (max_steps !== null && state.step >= max_steps);
   const best = state.best?.score ?? null;
   const idle = best !== null && best <= before ? idleBefore + 1 : 0;
+  let exchanged = 0;
   if (isLast) state.ended = why;
   // Without dev questions, no rung counts as idle.
   else if (idle > mostIdle || best === 100) state.ended = "plateau";
   else {
     state.rung = { index: index + 1, from: state.step, before: best ?? before, idle };
     state.checksWithoutGain = 0;
+    const chosen = focused(training.prepared.rows, rungs[index + 1]!, state.likelihoods ?? []);
+    exchanged = chosen.exchanged;
+    state.focused = chosen.rows;
+    state.likelihoods = [];
   }
   if (rungs.length === 1) return;
   const scores = best === null ? "" : `: the dev score went from ${before.toFixed(1)} to ${best.toFixed(1)}`;
-  const next = state.ended === null ? `new wordings follow, stage ${index + 2} of ${rungs.length}` : "training ends";
+  const spent =
+    exchanged === 0 ? "" : `; ${exchanged} of its rows are about facts that are not known yet, in place of known ones`;
+  const next =
+    state.ended === null ? `new wordings follow, stage ${index + 2} of ${rungs.length}${spent}` : "training ends";
   await run.events.append({
     kind: "decision",
     phase: "training",
