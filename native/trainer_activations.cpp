@@ -67,13 +67,13 @@ Trainer::Activations Trainer::activations(const std::optional<std::string> & nam
         for (const Place & place : places[row]) needed.back() = std::max(needed.back(), place.token - first + 1);
         first += rows.lengths[row];
     }
-    std::vector<std::vector<double>> sums; // for each stream [layers, groups, width]
+    const auto values_of = [&](Stream stream) { return ask.layers.size() * sizes.size() * static_cast<size_t>(stream_width(stream)); };
     int64_t bytes = 0;
-    for (Stream stream : ask.streams) {
-        sums.emplace_back(ask.layers.size() * sizes.size() * static_cast<size_t>(stream_width(stream)));
-        bytes += static_cast<int64_t>(sums.back().size() * (sizeof(double) + sizeof(float)));
-    }
+    for (Stream stream : ask.streams) bytes += static_cast<int64_t>(values_of(stream) * (sizeof(double) + sizeof(float)));
     Packing packing = cut(rows, needed, with, Keep::nothing, bytes, 0);
+    make_room(bytes);
+    std::vector<std::vector<double>> sums; // for each stream [layers, groups, width]
+    for (Stream stream : ask.streams) sums.emplace_back(values_of(stream));
     for (const Pass & pass : packing.passes)
         model_->watch(pass.batch, with, {ask.layers, [&](int64_t layer, const LayerSeen & seen) {
             const auto at = std::lower_bound(ask.layers.begin(), ask.layers.end(), layer);

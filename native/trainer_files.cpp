@@ -83,6 +83,8 @@ std::string listed_sha256(const json & manifest, const std::string & name, int64
 
 const Adapter & Trainer::load(const std::string & name, const std::string & path) {
     Adapter & a = adapter(name);
+    // A file's weights and moments are read beside the adapter's own, and changed only when all are known to be good.
+    if (device() == "cpu") make_room(static_cast<int64_t>(3 * a.parameters * sizeof(float)));
     if (is_file(path))
         load_gguf(a, path);
     else if (is_file(path + "/" + peft_config_name))
@@ -94,6 +96,9 @@ const Adapter & Trainer::load(const std::string & name, const std::string & path
     a.version++;
     return a;
 }
+
+/** No training has more steps. One step more must not overflow, and the optimizer's powers of a step's number must be exact. */
+constexpr uint64_t most_steps = uint64_t{1} << 53;
 
 void Trainer::load_checkpoint(Adapter & a, const std::string & folder) {
     const json manifest = read_manifest(folder);
@@ -107,6 +112,7 @@ void Trainer::load_checkpoint(Adapter & a, const std::string & folder) {
     const json step = manifest.value("step", json());
     const json seed = manifest.value("seed", json());
     if (!step.is_number_unsigned() || !seed.is_number_unsigned()) mismatch("the manifest has no step or no seed");
+    if (step.get<uint64_t>() > most_steps) mismatch("the manifest's step is larger than any training's");
     // Everything is read and checked before the adapter is changed.
     std::vector<std::vector<uint8_t>> contents;
     const auto bytes = static_cast<int64_t>(a.parameters * sizeof(float));

@@ -116,6 +116,8 @@ private:
     Panels panels_;
     AttentionPlan plan_;            // of the current pass
     Workspace work_;
+    /** The most that passes in this workspace take, logits and what a pass did not need yet included, and their longest path. */
+    int64_t promised_ = 0, longest_ = 0;
     AttentionScratch attention_scratch_;
     std::vector<std::vector<float>> rope_tables_; // for each rope of the model: [positions, d]
     int64_t tokens_ = 0;            // of the current pass

@@ -76,11 +76,12 @@ std::unique_ptr<Cache> Transformer::make_cache(int64_t places) { return std::mak
 int64_t Transformer::scratch_bytes() const {
     size_t values = panels_.rounded.capacity() + panels_.rounded_low.capacity();
     for (const Buffer<float> * buffer : {&asked_normed_, &asked_inv_, &asked_gradient_, &logits_, &head_u_, &head_du_, &head_dropped_}) values += buffer->capacity();
-    return work_.bytes + attention_scratch_.bytes() + static_cast<int64_t>(values * sizeof(float));
+    return std::max(work_.bytes + attention_scratch_.bytes() + static_cast<int64_t>(values * sizeof(float)), promised_);
 }
 
 void Transformer::drop_scratch() {
     work_ = {};
+    promised_ = longest_ = 0;
     attention_scratch_.drop();
     for (Buffer<uint32_t> * buffer : {&panels_.rounded, &panels_.rounded_low}) *buffer = {};
     for (Buffer<float> * buffer : {&asked_normed_, &asked_inv_, &asked_gradient_, &logits_, &head_u_, &head_du_, &head_dropped_}) *buffer = {};
@@ -90,11 +91,18 @@ void Transformer::prepare(const Batch & batch, const Adapter * adapter, Keep kee
     tokens_ = batch.count();
     panels_.number = keep == Keep::activations ? training_ : Number::f32;
     // What passes left is freed before more is allocated, so that two passes never take more than the larger of them.
+    plan_ = AttentionPlan(batch.segments);
+    const auto bytes = [&](int64_t longest) {
+        return pass_bytes(adapter ? &adapter->shape : nullptr, tokens_, longest, keep, 0) - panel_floats * static_cast<int64_t>(sizeof(float));
+    };
     if (!work_.holds(shape(), adapter, tokens_, keep)) {
         drop_scratch();
         work_.make(shape(), adapter, tokens_, keep);
+        promised_ = bytes(longest_ = plan_.longest);
+    } else if (plan_.longest > longest_) {
+        promised_ += bytes(plan_.longest) - bytes(longest_);
+        longest_ = plan_.longest;
     }
-    plan_ = AttentionPlan(batch.segments);
     attention_scratch_.ensure(plan_.longest);
     const int64_t positions = 1 + *std::max_element(batch.positions.begin(), batch.positions.end());
     const int64_t d = shape().head_values;

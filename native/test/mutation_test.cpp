@@ -607,6 +607,25 @@ void test_deep_files() {
     }
 }
 
+/** A header of very many tensors is read in a time that grows with its length, and brackets within a text nest nothing. */
+void test_wide_header() {
+    now_running = "a wide header";
+    std::string text = "{\"__metadata__\":{\"note\":\"" + std::string(40, '[') + "\\\"\"}";
+    for (int i = 0; i < 300000; i++) text += ",\"" + std::to_string(i) + "\":{}";
+    text += "}";
+    const uint64_t length = text.size();
+    ::mkdir("wide", 0700);
+    write_plain("wide/adapter_config.json", R"({"peft_type":"LORA","r":2,"lora_alpha":4})");
+    write_plain("wide/adapter_model.safetensors", std::string(reinterpret_cast<const char *>(&length), sizeof length) + text);
+    std::vector<Request> requests = script("sound.gguf");
+    requests[9].head["path"] = "wide";
+    const std::vector<json> answers = serve_bytes(frame_of(requests[1]) + frame_of(requests[2]) + frame_of(requests[9]) + frame_of(last_hello));
+    check_answers(answers);
+    const json error = answer_to(answers, 10)["error"];
+    CHECK(error["code"] == "checkpoint_mismatch" && error["message"].get<std::string>().find("two dimensions") != std::string::npos, "%s", error.dump().c_str());
+    clear_working_folder({"sound.gguf"});
+}
+
 /** An answer whose line or payload would be over the limits of a frame is refused before anything is drawn. */
 void test_large_samples() {
     const auto sampled = [](size_t rows, int64_t max_tokens) {
@@ -674,6 +693,7 @@ int main(int count, char ** arguments) {
     test_too_large(read_plain(folder + "/tiny-f32.gguf"));
     test_no_vocabulary(read_plain(folder + "/tiny-f32.gguf"));
     test_deep_files();
+    test_wide_header();
     test_large_samples();
     std::filesystem::current_path("/");
     std::filesystem::remove_all(scratch);

@@ -472,6 +472,17 @@ void test_damaged_checkpoints(const std::string & model) {
         }
         std::ofstream(path, std::ios::binary).write(reinterpret_cast<const char *>(content.data()), static_cast<std::streamsize>(content.size()));
     }
+    const std::string manifest = folder + "/good/manifest.json";
+    const std::vector<uint8_t> content = read_whole_file(manifest, 1 << 20);
+    const std::string text(content.begin(), content.end()), step = "\"step\": 1";
+    CHECK(text.find(step) != std::string::npos, "the manifest has the step");
+    for (const char * beyond : {"18446744073709551615", "9223372036854775807", "-1", "1.5"}) {
+        std::string changed = text;
+        changed.replace(changed.find(step), step.size(), std::string("\"step\": ") + beyond);
+        std::ofstream(manifest, std::ios::binary) << changed;
+        CHECK(code_of([&] { trainer.load("a", folder + "/good"); }) == "checkpoint_mismatch", "step %s", beyond);
+    }
+    std::ofstream(manifest, std::ios::binary) << text;
     CHECK(code_of([&] { trainer.load("a", folder + "/good"); }) == "no failure", "whole again");
     trainer.export_gguf("a", folder + "/a.gguf", {{"run", "r"}});
     CHECK(code_of([&] { trainer.export_gguf("a", folder + "/a.gguf", {}); }) == "io_error", "never over another");
