@@ -9,7 +9,6 @@ import { readdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { isErrno, syncFolder, writeJsonDurably } from "../base/files.ts";
 import type { SavedFile } from "../engine/train/trainer.ts";
-import type { Likelihoods } from "./focus.ts";
 import type { Running } from "./rewards/normalise.ts";
 import { keep, keptAt } from "./stage.ts";
 
@@ -21,6 +20,9 @@ export interface CheckScore {
   high: number;
   n: number;
 }
+
+/** Rows that were trained, by index, and how likely the answer of each was before: the geometric mean of its tokens' probabilities. */
+export type Likelihoods = [row: number, likelihood: number][];
 
 /**
  * Everything that the loop carries from step to step. The order of rows and the learning rate are not part of it, because they follow from
