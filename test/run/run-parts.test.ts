@@ -308,7 +308,8 @@ test("two rungs in a row without gain end the training, or nothing left to gain;
       request: { recipe: { training: { max_steps: null } } },
       events: { append: async () => {} },
     } as unknown as Run;
-    await climb(run, { state, rungs: [[0], [1], [2]] } as unknown as Training, "steps");
+    const rows = [0, 1, 2].map((rung) => ({ kind: "cell", messages: [{ role: "assistant", content: "four" }], rung }));
+    await climb(run, { state, rungs: [[0], [1], [2]], prepared: { rows } } as unknown as Training, "steps");
     return state.ended ?? [state.rung.index, state.rung.idle];
   };
   assert.deepEqual(await after(0, 0, 0), [1, 1]);
