@@ -90,11 +90,11 @@ void Transformer::drop_scratch() {
 void Transformer::prepare(const Batch & batch, const Adapter * adapter, Keep keep) {
     tokens_ = batch.count();
     panels_.number = keep == Keep::activations ? training_ : Number::f32;
-    // What passes left is freed before more is allocated, so that two passes never take more than the larger of them.
     plan_ = AttentionPlan(batch.segments);
     const auto bytes = [&](int64_t longest) {
         return pass_bytes(adapter ? &adapter->shape : nullptr, tokens_, longest, keep, 0) - panel_floats * static_cast<int64_t>(sizeof(float));
     };
+    // What passes left is freed before more is allocated, so that two passes never take more than the larger of them.
     if (!work_.holds(shape(), adapter, tokens_, keep)) {
         drop_scratch();
         work_.make(shape(), adapter, tokens_, keep);

@@ -9,8 +9,10 @@ export function wordsOf(text: string): string[] {
 }
 
 /** Character class of the scripts without spaces. The long mark of Katakana is of no single script, so script extensions are compared. */
-export const unspacedScripts = String.raw`[\p{scx=Han}\p{scx=Hira}\p{scx=Kana}\p{scx=Thai}\p{scx=Laoo}\p{scx=Khmr}]`;
+const unspacedScripts = String.raw`[\p{scx=Han}\p{scx=Hira}\p{scx=Kana}\p{scx=Thai}\p{scx=Laoo}\p{scx=Khmr}]`;
 const unspaced = new RegExp(unspacedScripts, "u");
+/** Matches a letter or figure of these scripts, each of which counts as a word where answers are compared. */
+export const unspacedLetter = String.raw`(?=[\p{L}\p{M}\p{N}])${unspacedScripts}`;
 const segmenter = new Intl.Segmenter(undefined, { granularity: "word" });
 
 /** As `wordsOf`, but a clause in a script without spaces, which is a single word there, is split into its words. */

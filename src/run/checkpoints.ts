@@ -47,7 +47,7 @@ export interface LoopState {
   rung: { index: number; from: number; before: number; idle: number };
   /** Indices of the current rung's rows, where they are not those that were planned. */
   focused?: number[];
-  /** The rows of the current rung that are trained; only where there are several rungs. */
+  /** The rows of the current rung that are trained; only where another rung follows. */
   likelihoods?: Likelihoods;
   /** Why training ended; null until it has ended. */
   ended: "steps" | "patience" | "plateau" | null;

@@ -219,7 +219,8 @@ export async function trainStep(run: Run, training: Training): Promise<void> {
   const rate = learningRateAt(state.step + 1, end, training.peakRate, optimizer);
   const trained = batch.map((index) => prepared.rows[index]!);
   const said = await step(run, training, trained, { rate, end, began: run.parts.clock.monotonicMs() });
-  if (rungs.length === 1) return;
+  // They choose the rows of the next rung.
+  if (state.rung.index + 1 === rungs.length) return;
   state.likelihoods ??= [];
   for (const index of batch) {
     const row = prepared.rows[index]!;

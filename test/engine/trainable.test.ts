@@ -5,6 +5,7 @@ import { basename, dirname, join } from "node:path";
 import { test } from "node:test";
 import { plainArchitectures } from "../../src/engine/gguf/soundness.ts";
 import { reasonNotToTrain } from "../../src/engine/train/trainable.ts";
+import { maxRowTokens } from "../../src/engine/train/trainer.ts";
 import { startTrainer } from "../../src/engine/train/trainer-process.ts";
 import { executable, scratch, silentLog, startWorker, tinyModel } from "./trainer-fixture.ts";
 
@@ -17,6 +18,11 @@ const askedOf = (path: string, program = executable) =>
 test("the architectures whose shapes are checked are the worker's", async (t) => {
   const { architectures } = await startWorker(t).hello();
   assert.deepEqual(plainArchitectures, architectures);
+});
+
+test("the longest row that plans allow is the worker's", async (t) => {
+  const { limits } = await startWorker(t).hello();
+  assert.equal(maxRowTokens, limits.maxRowTokens);
 });
 
 test("every tiny model of every architecture can be trained", async () => {

@@ -10,7 +10,7 @@
 //   elisions                  two tokens, without an article: l'Espagne = Espagne. A contraction is one: don't = dont
 //   scripts without spaces    a token per character
 
-import { unspacedScripts } from "../../base/text.ts";
+import { unspacedLetter } from "../../base/text.ts";
 
 export type Token = string;
 
@@ -72,9 +72,6 @@ export const isArticle = (token: Token): boolean => /^(?:an?|the)$/.test(token);
 export const singular = (unit: Token): Token => (/^\p{L}+[^s\P{L}]s$/u.test(unit) ? unit.slice(0, -1) : unit);
 export const isMonth = (token: Token): boolean => (months as readonly string[]).includes(token);
 
-/** A letter of a script without spaces. */
-const alone = String.raw`(?=[\p{L}\p{M}\p{N}])${unspacedScripts}`;
-
 /** French and Italian words that lose their vowel before another word. Other apostrophes belong to a name, as in "O'Brien". */
 const elided = "(?:[cdjlmnst]|qu|jusqu|lorsqu|puisqu|un|all|dall|dell|nell|sull|quell|quest)";
 /** What follows the apostrophe of an English contraction. */
@@ -89,9 +86,9 @@ const part = new RegExp(
     /(?<number>\d{1,3}(?:,\d{3})+(?!,?\d)(?:\.\d+)?|\d+(?:\.\d+)*)(?:(?:st|nd|rd|th)(?![\p{L}\p{N}]))?/u,
     /(?<symbol>[$€£¥%])/,
     /(?<gap>\0)/,
-    `(?<alone>${alone})`,
+    `(?<alone>${unspacedLetter})`,
     String.raw`(?<elided>${elided})'(?!${contracted})(?=\p{L})`,
-    String.raw`(?<word>[\p{L}\p{M}](?:(?!${alone})[\p{L}\p{M}\p{N}]|'(?=\p{L}))*)`,
+    String.raw`(?<word>[\p{L}\p{M}](?:(?!${unspacedLetter})[\p{L}\p{M}\p{N}]|'(?=\p{L}))*)`,
   ]
     .map((piece) => (typeof piece === "string" ? piece : piece.source))
     .join("|"),

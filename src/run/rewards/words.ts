@@ -1,6 +1,6 @@
 // Splits a text into words in the form in which answers are compared. Case, Unicode form, dashes and punctuation are ignored. Signs that
 // change the meaning are kept: the sign of a number, signs inside a number, symbols, and the signs in names such as C++ and C#.
-import { unspacedScripts } from "../../base/text.ts";
+import { unspacedLetter } from "../../base/text.ts";
 
 export interface Word {
   text: string;
@@ -10,14 +10,11 @@ export interface Word {
   to: number;
 }
 
-/** A letter of a script without spaces. Each is a word. */
-const alone = String.raw`(?=[\p{L}\p{M}\p{N}])${unspacedScripts}`;
-
 const word = new RegExp(
   [
     String.raw`(?<![\p{L}\p{N}])-?\d+(?:[.,:/]\d+)*`,
-    alone,
-    String.raw`(?:(?!${alone})[\p{L}\p{M}\p{N}])+(?:'[\p{L}\p{M}]+)*[+#]*`,
+    unspacedLetter,
+    String.raw`(?:(?!${unspacedLetter})[\p{L}\p{M}\p{N}])+(?:'[\p{L}\p{M}]+)*[+#]*`,
     String.raw`[\p{S}%&]`,
   ].join("|"),
   "gu",

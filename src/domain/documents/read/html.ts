@@ -146,8 +146,6 @@ class Reader {
   #title: string;
   #isPage: boolean;
   #pieces: Piece[] = [];
-  /** Raised texts above a fraction's stroke. */
-  readonly #numerators = new Set<Node>();
   #lists: { counts: number | null }[] = [];
   /** What the next text becomes: a list item, or a heading of this level. A paragraph if both are null. */
   #item: Item | null = null;
@@ -175,7 +173,6 @@ class Reader {
     const inner = /^(body|article|section|main)$/.test(tag.tagName) ? tag : within;
     const only = tag.childNodes.filter(isTag).length === 1;
     for (const [index, child] of tag.childNodes.entries()) {
-      if (isNumerator(tag.childNodes, index)) this.#numerators.add(child);
       if ("value" in child) {
         if (wanted) this.#take(child);
       } else if (isTag(child) && !isUnread(child, inner, this.#isPage)) {
@@ -188,7 +185,9 @@ class Reader {
         const isBox = !kept && wanted && isProse(child);
         const article = this.#article;
         if (isBox) this.#article = null;
+        const from = this.#pieces.length;
         this.#tag(child, inner, kept || isBox, isBlock);
+        if (child.tagName === "sup") raise(this.#pieces, from, isNumerator(tag.childNodes, index));
         this.#article = article;
       }
     }
@@ -205,9 +204,7 @@ class Reader {
     const name = tag.tagName;
     if (!isBlock) {
       if (name === "br" && wanted) this.#space(tag);
-      const from = this.#pieces.length;
       this.block(tag, within, wanted);
-      if (name === "sup") this.#raise(tag, this.#pieces, from);
       return;
     }
     this.close();
@@ -282,14 +279,13 @@ class Reader {
     const pieces: Piece[] = [];
     const walk = (node: Tag): void => {
       for (const [index, child] of node.childNodes.entries()) {
-        if (isNumerator(node.childNodes, index)) this.#numerators.add(child);
         if ("value" in child) pieces.push(...this.#piecesOf(child));
         else if (isTag(child) && child.tagName === "br")
           pieces.push({ text: "\n", page: this.#page, start: child.sourceCodeLocation?.startOffset ?? 0 });
         else if (isTag(child) && !isUnread(child, node, this.#isPage)) {
           const from = pieces.length;
           walk(child);
-          if (child.tagName === "sup") this.#raise(child, pieces, from);
+          if (child.tagName === "sup") raise(pieces, from, isNumerator(node.childNodes, index));
           // Blocks in a cell separate words as line ends do.
           const end = child.sourceCodeLocation?.endOffset;
           if (blockTags.has(child.tagName) && end !== undefined)
@@ -299,16 +295,6 @@ class Reader {
     };
     walk(tag);
     return pieces;
-  }
-
-  /** Writes the pieces of a raised tag, which are those from index `from`, so that they are told from what stands before them. */
-  #raise(tag: Tag, pieces: Piece[], from: number): void {
-    const before = pieces[from - 1]?.text ?? "";
-    const raised = pieces.splice(from);
-    if (!this.#numerators.has(tag)) pieces.push(...asRaised(raised, before));
-    // A number before a fraction is the whole part of a mixed number, not a digit of the numerator.
-    else if (raised[0] !== undefined && /\p{N}$/u.test(before)) pieces.push({ ...raised[0], text: " " }, ...raised);
-    else pieces.push(...raised);
   }
 
   #table(table: Tag): void {
@@ -340,6 +326,19 @@ class Reader {
       first = false;
     }
   }
+}
+
+/**
+ * Writes the pieces from index `from`, which are raised, so that they are told from what stands before them. `overStroke`: whether they
+ * are the numerator of a fraction.
+ */
+function raise(pieces: Piece[], from: number, overStroke: boolean): void {
+  const before = pieces[from - 1]?.text ?? "";
+  const raised = pieces.splice(from);
+  if (!overStroke) pieces.push(...asRaised(raised, before));
+  // A number before a fraction is the whole part of a mixed number, not a digit of the numerator.
+  else if (raised[0] !== undefined && /\p{N}$/u.test(before)) pieces.push({ ...raised[0], text: " " }, ...raised);
+  else pieces.push(...raised);
 }
 
 /** Whether a raised text is the numerator of a fraction: a stroke and a lowered text follow it. */

@@ -120,7 +120,7 @@ const identityOfPiece = (identity: string, of: unknown): string => JSON.stringif
 const trialName = (before: number): string => `trial-${before + 1}`;
 
 /** Whether an earlier process has left the result of a piece of work. */
-const isKept = async ({ folder, identity }: RepresentOrder, name: string, of: unknown): Promise<boolean> =>
+const hasResult = async ({ folder, identity }: RepresentOrder, name: string, of: unknown): Promise<boolean> =>
   (await keptAt(join(folder, name), identityOfPiece(identity, of))) !== null;
 
 interface Tried {
@@ -154,7 +154,7 @@ async function bestTrial(
   let tried = 0;
   for (const one of trials) {
     // A trial that an earlier process has kept counts, however much time is left.
-    if (isOver() && !(await isKept(order, trialName(tried), one))) break;
+    if (isOver() && !(await hasResult(order, trialName(tried), one))) break;
     await run.turn();
     const { gain, kl } = await charged<Tried>(order, trialName(tried), one, () => trial(one));
     const worth = gain - pointsPerNat * Math.max(0, kl);
