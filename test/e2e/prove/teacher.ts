@@ -10,7 +10,7 @@ import { askTeacher } from "../../../src/run/folder/teacher.ts";
 import { passagesOf } from "../../../src/study/passages.ts";
 import { readJsonLines } from "../../helpers/json-lines.ts";
 
-interface Recorded {
+export interface Recorded {
   title: string;
   text: string;
   /** `further`: what another author wrote who saw the passage and the questions before. */
@@ -66,13 +66,41 @@ export async function serveChat(answer: (message: string) => string): Promise<{ 
   };
 }
 
-/** JSON lines, as a teacher is asked for them: of the lines that stand in the message, further questions for those that it has. */
+/**
+ * Returns the recorded questions as JSON lines, the form in which a teacher is asked for them. A recorded fact belongs to a message that
+ * has its words with their neighbours. If the message has questions of a fact already, its further ones are returned.
+ */
 export function answerOf(recorded: readonly Recorded[], message: string): string {
-  const asked = recorded.flatMap(({ text, asks }) => {
-    const lines = text.split("\n").filter((line) => message.includes(line));
-    return asks.filter(({ answer }) => lines.some((line) => line.includes(answer)));
-  });
+  const asked = recorded.flatMap((one) => one.asks.filter(({ answer }) => isStated(one.text, answer, message)));
   const known = asked.filter(({ questions }) => questions.some((one) => message.includes(JSON.stringify(one))));
   const told = known.length === 0 ? asked : known.map(({ answer, further = [] }) => ({ answer, questions: further }));
   return told.map(({ answer, questions }) => JSON.stringify({ answer, questions })).join("\n");
+}
+
+/** Characters of a neighbour that place an answer. */
+const neighbour = 12;
+
+/**
+ * Whether the message has a line of the recorded text with the answer, or the answer together with what stands right before or after it.
+ * A reader of documents may since have divided a line otherwise, for example where its first words are a heading now.
+ */
+function isStated(text: string, answer: string, message: string): boolean {
+  return text.split("\n").some((line) => {
+    if (!line.includes(answer)) return false;
+    if (message.includes(line)) return true;
+    return placesOf(line, answer).some((at) => {
+      const end = at + answer.length;
+      const before = line.slice(Math.max(0, at - neighbour), at);
+      const after = line.slice(end, end + neighbour);
+      return [before + answer, answer + after].some(
+        (words) => words.length >= answer.length + neighbour && message.includes(words),
+      );
+    });
+  });
+}
+
+function placesOf(line: string, answer: string): number[] {
+  const places: number[] = [];
+  for (let at = line.indexOf(answer); at >= 0; at = line.indexOf(answer, at + 1)) places.push(at);
+  return places;
 }
