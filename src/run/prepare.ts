@@ -13,7 +13,7 @@ import type { Run } from "./context.ts";
 import { type Memory, openMemory, removeMemory } from "./folder/memory.ts";
 import { identityOf } from "./folder/request.ts";
 import { type PrepareReport, preparedFolder } from "./folder/rows.ts";
-import { readReplies } from "./folder/teacher.ts";
+import { readReplies, type TeacherReport, teacherReport } from "./folder/teacher.ts";
 import { naturalShareOf, replayRows } from "./replay.ts";
 import { type Prepared, preparedForm, rowsFormat, type TrainingRow } from "./rows.ts";
 import { createSpeaker } from "./speaker.ts";
@@ -91,6 +91,7 @@ async function makeRows(run: Run): Promise<Made> {
   const thread = openStudyThread(run.parts.control.signal);
   const memory = await openMemory(run.folder, { clock: run.parts.clock });
   const asked = openAsked(run, memory);
+  let teacher: TeacherReport | null = null;
   try {
     const { rows: studied, report } = await thread.study(
       {
@@ -102,7 +103,12 @@ async function makeRows(run: Run): Promise<Made> {
       {
         base: asked.base,
         writer: asked.writer,
-        teacherReplies: (passages) => readReplies(run.folder, passages),
+        teacherReplies: async (passages) => {
+          const replies = await readReplies(run.folder, passages);
+          teacher = teacherReport(replies.values());
+          await warnOfTeacher(run, teacher);
+          return replies;
+        },
         progress: async (done, total, unit) => {
           await run.turn();
           await run.progress(done, total, unit);
@@ -131,6 +137,7 @@ async function makeRows(run: Run): Promise<Made> {
       secondsBefore: memory.secondsBefore,
       report: {
         study: report,
+        teacher,
         overlap_dropped: rows.length - kept.length + said.length - sound.length,
         overlap_questions: met,
         overlap_lost: lost,
@@ -226,6 +233,20 @@ async function warnOfCoincidence(run: Run, met: number, lost: number, questions:
       `${met} of ${questions} benchmark questions occur in the documents. Their rows were dropped; remove the benchmark from the documents.`,
       { n: met, all: questions },
     );
+}
+
+/** Share of the passages without a fact, and of the facts that are not used, from which the user is warned. */
+const poor = 0.1;
+
+async function warnOfTeacher(run: Run, { passages, silent, facts, unfounded }: TeacherReport): Promise<void> {
+  if (silent <= poor * passages && unfounded <= poor * (facts + unfounded)) return;
+  await run.events.append({
+    kind: "warning",
+    phase: "preparing",
+    code: "teacher_unread",
+    message: `The teacher's replies have no usable question about ${silent} of ${passages} passages. ${unfounded} of its ${facts + unfounded} answers are not in the words of their passage and are not used. Another teacher model may do better.`,
+    parameters: { silent, passages, unfounded, all: facts + unfounded },
+  });
 }
 
 function countBy(names: readonly string[]): Record<string, number> {

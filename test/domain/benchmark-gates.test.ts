@@ -1,7 +1,13 @@
 // Each gate is shown what it has to drop, planted beside what it has to keep.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type Checked, checkDrafts, choose, type Scored } from "../../src/domain/benchmarks/create/checks.ts";
+import {
+  type Checked,
+  checkDrafts,
+  choose,
+  type Scored,
+  uncoveredFirst,
+} from "../../src/domain/benchmarks/create/checks.ts";
 import { type Draft, type GateCount, passGates, withoutParaphrases } from "../../src/domain/benchmarks/create/gates.ts";
 import type { ItemCandidate, Wording } from "../../src/study/items/candidates.ts";
 
@@ -326,6 +332,18 @@ test("choices that the options give away are thinned until chance explains the r
   assert.equal(chosen.length, fair);
   assert.ok(guessed <= fair / 4 + Math.sqrt((fair * 3) / 16), `${guessed} of ${fair}`);
   assert.equal(fair - guessed, 60);
+});
+
+test("a passage without an item has its next draft checked before a passage that has one", () => {
+  const of = (passage: string, more: Partial<Draft> = {}): { draft: Draft } => ({ draft: draft({ passage, ...more }) });
+  const left = ["a", "b", "c", "d", "b", "c"].map((passage) => of(passage));
+  const done = (one: { draft: Draft }, margin: number | null): Checked => ({
+    ...one,
+    verdict: { margin, known: false, guessed: null, tooLong: false },
+  });
+  const before = [done(of("a"), 1), done(of("b"), -0.1), done(of("c", { type: "refusal" }), null)];
+  const order = uncoveredFirst(left, before).map(({ draft: { passage } }) => passage);
+  assert.deepEqual(order, ["b", "c", "d", "b", "c", "a"]);
 });
 
 test("what is not answerable is never chosen", () => {

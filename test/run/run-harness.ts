@@ -60,6 +60,7 @@ export interface FolderOptions {
   recipe?: (recipe: Recipe) => Recipe;
   dev?: SnapshotItem[] | null;
   documents?: SnapshotDocument[];
+  teacher?: RunRequest["teacher"];
 }
 
 export const recipeOf = (over: FolderOptions["recipe"]): Recipe => {
@@ -152,7 +153,7 @@ async function orderFolder(options: FolderOptions): Promise<string> {
     documents: options.documents ?? documents,
     dev: items && { benchmarkId: "benchmark_test", items, questions: items.map((item) => item.instruction) },
     organisation: null,
-    teacher: null,
+    teacher: options.teacher ?? null,
   });
   return join(runs, "alignment_test");
 }

@@ -21,8 +21,9 @@ import { readGgufHeader } from "../../src/engine/gguf/header.ts";
 import type { Trainer, WeightedRows } from "../../src/engine/train/trainer.ts";
 import { createControl } from "../../src/run/control.ts";
 import { readRowTexts } from "../../src/run/folder/rows.ts";
+import { askTeacher } from "../../src/run/folder/teacher.ts";
 import { runAlignment } from "../../src/run/run.ts";
-import { statementsOf } from "../../src/study/passages.ts";
+import { passagesOf, statementsOf } from "../../src/study/passages.ts";
 import type { InstalledWriter } from "../../src/study/writers/installed.ts";
 import { everyTarget, rowsOf, step, tinyShape } from "../engine/trainer-fixture.ts";
 import { documentOf } from "../helpers/study.ts";
@@ -83,6 +84,22 @@ const undisturbed = (async () => {
   assert.equal(result.outcome, "completed", result.error?.message);
   return { folder, result, losses: lossesOf(folder), adapter: result.files[0]!.sha256 };
 })();
+
+test("a user is told when passages or answers of a teacher cannot be used", async () => {
+  const text = "# Lamps\n\nThe lamp called Orla weighs 3 kg.\n\n# Boats\n\nThe boat called Vigo carries 7 people.\n";
+  const documents = [documentOf(text, "text/markdown", "things.md")];
+  const folder = await folderFor({ documents, teacher: { model: "teacher", provider: null } });
+  const asks = ["3 kg", "a feather's weight"].map((answer) => ({ answer, questions: ["How heavy is Orla?"] }));
+  const say = async (prompt: string): Promise<string> =>
+    prompt.includes("Orla") ? asks.map((ask) => JSON.stringify(ask)).join("\n") : "I know no questions about boats.";
+  await askTeacher(folder, passagesOf(documents), say, () => {});
+  const result = await runAlignment(folder, partsOf({}));
+  assert.equal(result.outcome, "completed", result.error?.message);
+  const told = eventsOf(folder).find(({ code }) => code === "teacher_unread");
+  // The fact of Orla's weight is in both replies about lamps, of which the second is the same as the first.
+  assert.deepEqual(told?.parameters, { silent: 1, passages: 2, unfounded: 2, all: 3 });
+  assert.deepEqual(artefactOf(folder, "report.json").rows.teacher, { passages: 2, silent: 1, facts: 1, unfounded: 2 });
+});
 
 test("a run goes from documents to a verified artefact, and its folder keeps the contract", async () => {
   const { folder, result, losses } = await undisturbed;

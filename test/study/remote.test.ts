@@ -34,7 +34,10 @@ test("rows and report are those of a study on this thread", async () => {
 
 test("a teacher's replies come from outside", async () => {
   const thread = openStudyThread(new AbortController().signal);
-  const reply: TeacherReply = { asks: [{ answer: "25 minutes", questions: ["How long does one sail to Skarvik?"] }] };
+  const reply: TeacherReply = {
+    asks: [{ answer: "25 minutes", questions: ["How long does one sail to Skarvik?"] }],
+    unfounded: 0,
+  };
   try {
     const { rows, report } = await thread.study(
       { ...task, writer: { kind: "teacher", name: "vicuna" } },

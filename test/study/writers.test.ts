@@ -102,25 +102,28 @@ test("a teacher is asked in the passage's language, with its headings and text",
 test("a teacher is asked again about the facts that it named, and both replies are joined", () => {
   const passage = passages[0]!;
   const ask = (answer: string, ...questions: string[]) => ({ answer, questions });
-  const first = { asks: [ask("25 minutes", "How long?"), ask("free", "What does a child pay?")] };
+  const first = { asks: [ask("25 minutes", "How long?"), ask("free", "What does a child pay?")], unfounded: 1 };
   const prompt = furtherPrompt(passage, first);
   assert.ok(prompt.includes(passage.text));
   for (const one of first.asks) assert.ok(prompt.includes(`\n${JSON.stringify(one)}`));
-  const further = { asks: [ask("25 minutes", "How long?", "Minutes to Skarvik?"), ask("calm sea", "In what sea?")] };
+  const more = [ask("25 minutes", "How long?", "Minutes to Skarvik?"), ask("calm sea", "In what sea?")];
+  const further = { asks: more, unfounded: 2 };
   assert.deepEqual(joinedReplies(first, further), {
     asks: [
       ask("25 minutes", "How long?", "Minutes to Skarvik?"),
       ask("free", "What does a child pay?"),
       ask("calm sea", "In what sea?"),
     ],
+    unfounded: 3,
   });
-  assert.deepEqual(joinedReplies(first, { asks: [] }), first);
+  assert.deepEqual(joinedReplies(first, { asks: [], unfounded: 0 }), first);
 });
 
 test("of a teacher's answer only lines are read that are sound and quote the passage", () => {
   const passage = { text: "The crossing takes 25 minutes." };
   const sound = { answer: "25 minutes", questions: ["How long?", " ", 7, "What time does it take?"] };
-  const read = { asks: [{ answer: "25 minutes", questions: ["How long?", "What time does it take?"] }] };
+  const asks = [{ answer: "25 minutes", questions: ["How long?", "What time does it take?"] }];
+  const read = { asks, unfounded: 0 };
   const lines = [
     "Here you are:",
     JSON.stringify(sound),
@@ -131,11 +134,28 @@ test("of a teacher's answer only lines are read that are sound and quote the pas
     '{"answer": "25 minu',
     "null",
   ];
-  assert.deepEqual(readReply(lines.join("\n"), passage), read);
+  assert.deepEqual(readReply(lines.join("\n"), passage), { asks, unfounded: 1 });
   assert.deepEqual(readReply(JSON.stringify([sound]), passage), read);
-  assert.deepEqual(readReply("", passage), { asks: [] });
+  assert.deepEqual(readReply("", passage), { asks: [], unfounded: 0 });
   const endless = JSON.stringify({ answer: "25 minutes", questions: Array(100).fill("How long?") });
   assert.ok(readReply(endless, passage).asks[0]!.questions.length <= 8);
+});
+
+test("a teacher's objects are read wherever they stand, and its answers in the passage's words", () => {
+  const passage = { text: 'The crossing takes 25\nminutes. The pier has {no} kiosk; "Bring Water", it says.' };
+  const answers = ["25 minutes.", "the Crossing", '"Bring Water"', "{no}", "5 minutes", "roses"];
+  const asks = ["25\nminutes", "The crossing", '"Bring Water"', "{no}"].map((answer) => ({
+    answer,
+    questions: ["So?"],
+  }));
+  const objects = answers.map((answer) => ({ answer, questions: ["So?"] }));
+  const expected = { asks, unfounded: 2 };
+  for (const said of [
+    `Here you are:\n\`\`\`json\n${JSON.stringify(objects, null, 2)}\n\`\`\`\nAnything {else}?`,
+    objects.map((one) => `- ${JSON.stringify(one, null, 1)},`).join("\n\n"),
+    objects.map((one) => JSON.stringify(one)).join(""),
+  ])
+    assert.deepEqual(readReply(said, passage), expected, said);
 });
 
 test("a teacher's questions go to the clause or value that holds their answer, and it does not read", async () => {
@@ -148,6 +168,7 @@ test("a teacher's questions go to the clause or value that holds their answer, a
           { answer: "25 minutes", questions: ["How long?", "How many minutes?"] },
           { answer: "crossing", questions: ["What takes so long?"] },
         ],
+        unfounded: 0,
       },
     ],
   ]);

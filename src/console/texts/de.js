@@ -892,6 +892,8 @@ export const de = {
 			"{n} Benchmark-Fragen stehen in jeder Zeile zur erfragten Angabe. Diese Angaben werden nicht trainiert; formulieren Sie die Fragen anders als die Dokumente.",
 		"warning.benchmark_in_documents":
 			"{n} von {all} Benchmark-Fragen stehen in den Dokumenten. Zeilen dazu fielen weg; entfernen Sie den Benchmark aus den Dokumenten.",
+		"warning.teacher_unread":
+			"Zu {silent} von {passages} Abschnitten hat das Lehrermodell keine brauchbare Frage; {unfounded} seiner {all} Antworten stehen nicht in ihrem Abschnitt und fallen weg. Ein anderes Lehrermodell kann besser sein.",
 		"warning.small_passes":
 			"Der Speicher war anfangs knapp: {size} statt {full} Tokens je Durchgang. Das Ergebnis ist dasselbe, es dauert nur länger.",
 		"warning.checkpoint_damaged": "Beschädigte oder fremde Zwischenstände entfernt: {names}",

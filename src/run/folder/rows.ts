@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { isErrno } from "../../base/files.ts";
 import type { StudyRow } from "../../study/row.ts";
 import type { StudyReport } from "../../study/study.ts";
+import type { TeacherReport } from "./teacher.ts";
 
 export type RowText = Pick<StudyRow, "kind" | "messages">;
 
@@ -18,6 +19,8 @@ export interface PrepareReport {
   rows: number;
   by_kind: Record<string, number>;
   study: StudyReport;
+  /** Null without a teacher. */
+  teacher: TeacherReport | null;
   /** Benchmark questions that rows gave away. `overlap_lost` is the number of these questions for whose facts no row is left. */
   overlap_questions: number;
   overlap_lost: number;

@@ -23,6 +23,27 @@ export interface Teacher {
 
 const fileName = "teacher.jsonl";
 
+/** What can be used of a teacher's replies. */
+export interface TeacherReport {
+  /** Passages that the teacher was asked about, and how many of them have no usable fact in their reply. */
+  passages: number;
+  silent: number;
+  facts: number;
+  /** Facts that are not used, because the passage does not contain their answer. */
+  unfounded: number;
+}
+
+export function teacherReport(replies: Iterable<TeacherReply>): TeacherReport {
+  const report: TeacherReport = { passages: 0, silent: 0, facts: 0, unfounded: 0 };
+  for (const { asks, unfounded } of replies) {
+    report.passages++;
+    if (asks.length === 0) report.silent++;
+    report.facts += asks.length;
+    report.unfounded += unfounded;
+  }
+  return report;
+}
+
 const keyOf = (passage: Passage): string => `${headingOf(passage)}\n\n${passage.text}`;
 
 /** Reads the replies, by passage id. A passage that the teacher was not asked about has no entry. */

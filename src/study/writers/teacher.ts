@@ -10,6 +10,8 @@ import type { Writer } from "./writer.ts";
 /** What a teacher wrote about one passage. */
 export interface TeacherReply {
   asks: { answer: string; questions: string[] }[];
+  /** Number of facts that are not used, because the passage does not contain their answer. */
+  unfounded: number;
 }
 
 /** Maximum questions read for one answer of a reply. */
@@ -25,7 +27,7 @@ export function teacherPrompt(passage: Passage): string {
  * Returns a second prompt. It asks for more questions for the answers of the first reply, unlike the questions in that reply. The more
  * wordings of a question are trained, the more often a wording that was not trained finds the answer.
  */
-export function furtherPrompt(passage: Passage, { asks }: TeacherReply): string {
+export function furtherPrompt(passage: Passage, { asks }: Pick<TeacherReply, "asks">): string {
   const lines = asks.map((ask) => JSON.stringify(ask)).join("\n");
   const words = { heading: headingOf(passage), text: passage.text, asks: lines };
   return filled(ownOrEnglish(passage.language, "teach_further"), words);
@@ -39,33 +41,65 @@ export function joinedReplies(first: TeacherReply, further: TeacherReply): Teach
       answer,
       questions: [...new Set(own.flatMap(({ questions }) => questions))],
     })),
+    unfounded: first.unfounded + further.unfounded,
   };
 }
 
-/**
- * Reads JSON objects, one per line or in an array. Skips other lines, and answers that the passage does not contain.
- */
+/** Reads the JSON objects of a reply, wherever they stand in it. Skips those whose answer the passage does not contain. */
 export function readReply(said: string, passage: Pick<Passage, "text">): TeacherReply {
-  const asks = objectsIn(said).flatMap((value) => {
+  const asks: TeacherReply["asks"] = [];
+  let unfounded = 0;
+  for (const value of objectsIn(said)) {
     const { answer, questions } = value as { answer?: unknown; questions?: unknown };
-    if (typeof answer !== "string" || answer.trim() === "" || !passage.text.includes(answer)) return [];
-    if (!Array.isArray(questions)) return [];
+    if (typeof answer !== "string" || answer.trim() === "" || !Array.isArray(questions)) continue;
     const texts = questions.filter((one): one is string => typeof one === "string" && one.trim() !== "");
-    return texts.length === 0 ? [] : [{ answer, questions: texts.slice(0, mostQuestions) }];
-  });
-  return { asks };
+    if (texts.length === 0) continue;
+    const stated = statedIn(passage.text, answer);
+    if (stated === null) unfounded++;
+    else asks.push({ answer: stated, questions: texts.slice(0, mostQuestions) });
+  }
+  return { asks, unfounded };
 }
 
+/**
+ * Returns the answer as the passage has it; null if the passage does not contain it. Models change white space and capitals, and add quotation
+ * marks or a full stop.
+ */
+function statedIn(text: string, answer: string): string | null {
+  if (text.includes(answer)) return answer;
+  const words = answer.replace(/^[\s"“”„«»]+|[\s"“”„«».]+$/gu, "").split(/\s+/);
+  if (words[0] === "") return null;
+  const spaced = words.map((word) => RegExp.escape(word)).join("\\s+");
+  return new RegExp(`(?<![\\p{L}\\p{N}])${spaced}(?![\\p{L}\\p{N}])`, "iu").exec(text)?.[0] ?? null;
+}
+
+/**
+ * Returns the JSON objects of a text that are in no other object. Models put them on lines or in an array, with line breaks or prose
+ * between, and within marks of code.
+ */
 function objectsIn(said: string): unknown[] {
-  const whole = parsed(said.trim());
-  if (Array.isArray(whole)) return whole.filter(isObject);
-  return said
-    .split("\n")
-    .map((line) => parsed(line.trim().replace(/,$/, "")))
-    .filter(isObject);
+  const objects: unknown[] = [];
+  for (let at = said.indexOf("{"); at >= 0; ) {
+    const end = endOfObject(said, at);
+    const value = end === null ? null : parsed(said.slice(at, end));
+    if (value !== null) objects.push(value);
+    at = said.indexOf("{", value === null ? at + 1 : end!);
+  }
+  return objects;
 }
 
-const isObject = (value: unknown): value is object => typeof value === "object" && value !== null;
+/** Returns the end of the object that begins at `start`; null if the text ends before. */
+function endOfObject(text: string, start: number): number | null {
+  let depth = 0;
+  // Strings are matched whole, so that braces in them do not count.
+  const parts = /"(?:[^"\\\n]|\\.)*"|[{}]/gu;
+  parts.lastIndex = start;
+  for (let part = parts.exec(text); part !== null; part = parts.exec(text)) {
+    if (part[0] === "{") depth++;
+    else if (part[0] === "}" && --depth === 0) return parts.lastIndex;
+  }
+  return null;
+}
 
 function parsed(text: string): unknown {
   try {

@@ -3,7 +3,7 @@ import { formatChat } from "../../../engine/format/chat-format.ts";
 import { contextOf, type Generator, type ModelRef } from "../../../engine/generator.ts";
 import type { Claim } from "../../../jobs/queue.ts";
 import type { BenchmarkRows } from "../store.ts";
-import { type Checked, checkDrafts, choose, type Scored, type Verdict } from "./checks.ts";
+import { type Checked, checkDrafts, choose, type Scored, uncoveredFirst, type Verdict } from "./checks.ts";
 import type { Draft } from "./gates.ts";
 import { isStopping, type MakeParts, markOf, settingsOf, takenOver } from "./parts.ts";
 
@@ -36,13 +36,17 @@ export async function check(
   const id = claim.subjectId;
   const { wanted } = settingsOf(rows.draft.get(id)!);
   const checked = checkedOf(rows, id);
-  const left = rows.candidates.all(id).filter(({ verdict_json }) => verdict_json === null);
+  let left = rows.candidates
+    .all(id)
+    .filter(({ verdict_json }) => verdict_json === null)
+    .map(({ position, draft_json }) => ({ position, draft: JSON.parse(draft_json) as Draft }));
   const model = asking(parts.generator, ref, signal);
   while (left.length > 0 && choose(checked, wanted).chosen.length < wanted) {
     signal.throwIfAborted();
     if (isStopping(parts, claim)) return;
+    left = uncoveredFirst(left, checked);
     const group = left.splice(0, groupSize);
-    const drafts = group.map(({ draft_json }) => JSON.parse(draft_json) as Draft);
+    const drafts = group.map(({ draft }) => draft);
     const since = clock.monotonicMs();
     const verdicts = await checkDrafts(drafts, { ...model, grade, onDraft });
     const seconds = (clock.monotonicMs() - since) / 1000;

@@ -156,6 +156,23 @@ export function choose(
   };
 }
 
+/**
+ * Moves drafts about passages without an item to the front, so that a passage whose first draft failed has another one checked before any
+ * passage gets a second item. A refusal says nothing about its passage, so it covers none.
+ */
+export function uncoveredFirst<T extends { draft: Pick<Draft, "passage"> }>(
+  left: readonly T[],
+  checked: readonly Checked[],
+): T[] {
+  const covered = new Set(
+    checked
+      .filter(({ draft, verdict }) => draft.type !== "refusal" && isAnswerable(verdict))
+      .map(({ draft }) => draft.passage),
+  );
+  const isCovered = ({ draft }: T): boolean => covered.has(draft.passage);
+  return [...left.filter((one) => !isCovered(one)), ...left.filter(isCovered)];
+}
+
 /** Drops the last items for which `isOfSort` holds, so that they make up at most `share` of the result. */
 function upTo(all: readonly Checked[], share: number, isOfSort: (one: Checked) => boolean): Checked[] {
   const others = all.filter((one) => !isOfSort(one)).length;
