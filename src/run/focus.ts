@@ -10,7 +10,9 @@ const found = 0.7;
 /** Kinds whose answers are the document's own sentences. Few questions need them word for word, so they get no further rows. */
 const sentences: ReadonlySet<string> = new Set(["fragment", "in_place", "gap", "recall"]);
 
-const answerOf = (row: Pick<TrainingRow, "messages">): string => row.messages.at(-1)!.content;
+/** Rows of a fact have the same target and the same answer. Several facts may have the same answer, such as "yes" or a price. */
+const factOf = ({ target = "", messages }: Pick<TrainingRow, "target" | "messages">): string =>
+  `${target}\n${messages.at(-1)!.content}`;
 
 /** Returns the likelihood of a row's answer. `logprobs` are those of the row's tokens, in nats. */
 export function likelihoodOf(row: TrainingRow, logprobs: Float32Array): number {
@@ -19,8 +21,8 @@ export function likelihoodOf(row: TrainingRow, logprobs: Float32Array): number {
 }
 
 /**
- * Returns the indices of a rung's rows: as many as `planned`, of which rows of found answers are replaced by rows that are planned for
- * other rungs. At least half of the rows of each answer stay, and no answer gets more than twice as many rows as were planned.
+ * Returns the indices of a rung's rows: as many as `planned`, of which rows of facts whose answer is found are replaced by rows that are
+ * planned for other rungs. At least half of the rows of each fact stay, and no fact gets more than twice as many rows as were planned.
  * `likelihoods`: those of the rung before.
  */
 export function focused(
@@ -30,26 +32,26 @@ export function focused(
 ): { rows: number[]; exchanged: number } {
   const isPlanned = new Set(planned);
   const own = planned.filter((index) => !isReplayed(rows[index]!));
-  const byAnswer = Map.groupBy(own, (index) => answerOf(rows[index]!));
+  const byFact = Map.groupBy(own, (index) => factOf(rows[index]!));
   const means = meansOf(rows, likelihoods);
-  const meanOf = (answer: string): number => means.get(answer) ?? 0;
-  const given = [...byAnswer].flatMap(([answer, some]) =>
-    meanOf(answer) < found ? [] : some.slice(Math.ceil(some.length / 2)),
+  const meanOf = (fact: string): number => means.get(fact) ?? 0;
+  const given = [...byFact].flatMap(([fact, some]) =>
+    meanOf(fact) < found ? [] : some.filter((_, at) => at % 2 === 1),
   );
   const others = Map.groupBy(
     [...rows.keys()].filter((index) => !isPlanned.has(index) && !isReplayed(rows[index]!)),
-    (index) => answerOf(rows[index]!),
+    (index) => factOf(rows[index]!),
   );
-  const missing = [...byAnswer.keys()]
-    .filter((answer) => meanOf(answer) < found)
-    .map((answer) => ({
-      answer,
-      further: (others.get(answer) ?? []).filter((index) => !sentences.has(rows[index]!.kind)).reverse(),
-      most: byAnswer.get(answer)!.length,
+  const missing = [...byFact.keys()]
+    .filter((fact) => meanOf(fact) < found)
+    .map((fact) => ({
+      fact,
+      further: (others.get(fact) ?? []).filter((index) => !sentences.has(rows[index]!.kind)).reverse(),
+      most: byFact.get(fact)!.length,
     }))
-    .sort((a, b) => meanOf(a.answer) - meanOf(b.answer));
+    .sort((a, b) => meanOf(a.fact) - meanOf(b.fact));
   const turns = Math.max(0, ...missing.map(({ further, most }) => Math.min(further.length, most)));
-  // In turn, so that no answer waits until another has all its further rows.
+  // In turn, so that no fact waits until another has all its further rows.
   const further = Array.from({ length: turns }, (_, turn) =>
     missing.flatMap(({ further, most }) => (turn < most ? further.slice(turn, turn + 1) : [])),
   ).flat();
@@ -58,13 +60,10 @@ export function focused(
   return { rows: [...planned.filter((index) => !left.has(index)), ...further.slice(0, exchanged)], exchanged };
 }
 
-/** Returns the mean likelihood of each answer. */
+/** Returns the mean likelihood of each fact's answer. */
 function meansOf(rows: readonly TrainingRow[], likelihoods: Likelihoods): Map<string, number> {
-  const byAnswer = Map.groupBy(likelihoods, ([row]) => answerOf(rows[row]!));
+  const byFact = Map.groupBy(likelihoods, ([row]) => factOf(rows[row]!));
   return new Map(
-    [...byAnswer].map(([answer, some]) => [
-      answer,
-      some.reduce((sum, [, likelihood]) => sum + likelihood, 0) / some.length,
-    ]),
+    [...byFact].map(([fact, some]) => [fact, some.reduce((sum, [, likelihood]) => sum + likelihood, 0) / some.length]),
   );
 }

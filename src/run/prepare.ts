@@ -13,7 +13,7 @@ import type { Run } from "./context.ts";
 import { type Memory, openMemory, removeMemory } from "./folder/memory.ts";
 import { identityOf } from "./folder/request.ts";
 import { type PrepareReport, preparedFolder } from "./folder/rows.ts";
-import { readReplies, type TeacherReport, teacherReport } from "./folder/teacher.ts";
+import { readReplies, type TeacherReport } from "./folder/teacher.ts";
 import { naturalShareOf, replayRows } from "./replay.ts";
 import { type Prepared, preparedForm, rowsFormat, type TrainingRow } from "./rows.ts";
 import { createSpeaker } from "./speaker.ts";
@@ -62,10 +62,10 @@ async function tokenised(run: Run, made: readonly StudyRow[]): Promise<{ rows: T
   const rows: TrainingRow[] = [];
   let tooLong = 0;
   let reported = run.parts.clock.monotonicMs();
-  for (const [index, { kind, messages, stage }] of made.entries()) {
+  for (const [index, { kind, messages, target, stage }] of made.entries()) {
     const row = formatTrainingRow(run.tokenizer, messages);
     if (row.tokens.length > run.request.recipe.rendering.max_seq_len) tooLong++;
-    else rows.push({ kind, messages, rung: stage, ...row });
+    else rows.push({ kind, messages, target, rung: stage, ...row });
     if (index % 32 === 31) await setImmediate();
     if (run.parts.clock.monotonicMs() - reported > 1000) {
       reported = run.parts.clock.monotonicMs();
@@ -104,9 +104,9 @@ async function makeRows(run: Run): Promise<Made> {
         base: asked.base,
         writer: asked.writer,
         teacherReplies: async (passages) => {
-          const replies = await readReplies(run.folder, passages);
-          teacher = teacherReport(replies.values());
-          await warnOfTeacher(run, teacher);
+          const { replies, report } = await readReplies(run.folder, passages);
+          teacher = report;
+          await warnOfTeacher(run, report);
           return replies;
         },
         progress: async (done, total, unit) => {
@@ -238,15 +238,22 @@ async function warnOfCoincidence(run: Run, met: number, lost: number, questions:
 /** Share of the passages without a fact, and of the facts that are not used, from which the user is warned. */
 const poor = 0.1;
 
-async function warnOfTeacher(run: Run, { passages, silent, facts, unfounded }: TeacherReport): Promise<void> {
-  if (silent <= poor * passages && unfounded <= poor * (facts + unfounded)) return;
-  await run.events.append({
-    kind: "warning",
-    phase: "preparing",
-    code: "teacher_unread",
-    message: `The teacher's replies have no usable question about ${silent} of ${passages} passages. ${unfounded} of its ${facts + unfounded} answers are not in the words of their passage and are not used. Another teacher model may do better.`,
-    parameters: { silent, passages, unfounded, all: facts + unfounded },
-  });
+async function warnOfTeacher(run: Run, { passages, unasked, silent, facts, unfounded }: TeacherReport): Promise<void> {
+  const warn = (code: string, message: string, parameters: Record<string, number>): Promise<void> =>
+    run.events.append({ kind: "warning", phase: "preparing", code, message, parameters });
+  const all = facts + unfounded;
+  if (unasked > 0)
+    await warn(
+      "teacher_unasked",
+      `The teacher was not asked about ${unasked} of ${passages} passages, because the documents were divided otherwise when it was asked. A new alignment asks it again.`,
+      { unasked, passages },
+    );
+  if (silent > poor * passages || unfounded > poor * all)
+    await warn(
+      "teacher_unread",
+      `The teacher's replies have no usable question about ${silent} of ${passages} passages. ${unfounded} of its ${all} answers are not in the words of their passage and are not used. Another teacher model may do better.`,
+      { silent, passages, unfounded, all },
+    );
 }
 
 function countBy(names: readonly string[]): Record<string, number> {

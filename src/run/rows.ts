@@ -2,7 +2,7 @@
 //
 //   rows.bin       tokens i32 [T] of all rows in sequence, then weights f32 [T]; little-endian
 //   lessons.bin    for each row with soft targets and N trained tokens: tokens i32 [N · topK], then log-probs f32 [N · topK]
-//   rows.jsonl     for each row: kind, messages, rung, tokens (its length), trained (tokens with weight), lesson (entries of its soft
+//   rows.jsonl     for each row: kind, messages, target, rung, tokens (its length), trained (tokens with weight), lesson (entries of its soft
 //                  targets)
 //   dev.json       the dev items with their prompts as token ids
 //   report.json    what the gates let through and dropped
@@ -15,6 +15,8 @@ import { type PrepareReport, type RowText, rowsReport, rowTexts } from "./folder
 import type { Form } from "./stage.ts";
 
 export interface TrainingRow extends RowText {
+  /** The study's target that the row asks for; absent for rows that no study made, and in folders made before targets were kept. */
+  target?: string;
   /** The rung in which the row is trained, from 0. */
   rung: number;
   tokens: Int32Array;
@@ -67,7 +69,7 @@ export const preparedForm: Form<Omit<Prepared, "sha256">, Prepared> = {
   },
 };
 
-interface RowLine extends RowText {
+interface RowLine extends Pick<TrainingRow, "kind" | "messages" | "target"> {
   rung: number;
   tokens: number;
   trained: number;
@@ -78,6 +80,7 @@ interface RowLine extends RowText {
 const textOf = (row: TrainingRow): RowLine => ({
   kind: row.kind,
   messages: row.messages,
+  ...(row.target !== undefined && { target: row.target }),
   rung: row.rung,
   tokens: row.tokens.length,
   trained: trainedTokens(row),
@@ -114,11 +117,12 @@ function unpackRows(bytes: Buffer, targetBytes: Buffer, lines: string): Training
     .split("\n")
     .filter((line) => line !== "")
     .map((line) => {
-      const { kind, messages, rung, tokens: length, lesson: places } = JSON.parse(line) as RowLine;
+      const { kind, messages, target, rung, tokens: length, lesson: places } = JSON.parse(line) as RowLine;
       const tokens = Int32Array.from({ length }, (_, index) => bytes.readInt32LE(4 * (at + index)));
       const weights = Float32Array.from({ length }, (_, index) => bytes.readFloatLE(4 * (total + at + index)));
       at += length;
-      if (places === 0) return { kind, messages, rung, tokens, weights };
+      const row = { kind, messages, ...(target !== undefined && { target }), rung, tokens, weights };
+      if (places === 0) return row;
       const softTargets: TopTokens = {
         tokens: Int32Array.from({ length: places }, (_, index) => targetBytes.readInt32LE(4 * (targetAt + index))),
         logprobs: Float32Array.from({ length: places }, (_, index) =>
@@ -126,7 +130,7 @@ function unpackRows(bytes: Buffer, targetBytes: Buffer, lines: string): Training
         ),
       };
       targetAt += 2 * places;
-      return { kind, messages, rung, tokens, weights, softTargets };
+      return { ...row, softTargets };
     });
 }
 

@@ -28,6 +28,11 @@ const needed = 2;
 /** Surprise, in nats, from which an answer counts as not to be guessed from the question alone. 10 nats are a chance of 1 in 22,000. */
 const unguessed = 10;
 /**
+ * The same for a teacher, whose questions need no proof that the passage answers them: answers that are likelier than not are known. A
+ * short figure such as "20" is never unlikely, and a small base that does not read a table finds it no likelier with the table in view.
+ */
+const teacherUnguessed = Math.LN2;
+/**
  * Minimum mean log-likelihood of a question under its writer, in nats per token. At −1.2, two of three questions that the shipped writer
  * asked about texts unlike its material were wrong, by two readers (test/e2e/RESULTS.md).
  */
@@ -37,7 +42,7 @@ const leastRaised = 18;
 
 export interface GateParts {
   lexicon: Lexicon;
-  writer: Pick<Writer, "fluency" | "read" | "isTeacher">;
+  writer: Pick<Writer, "fluency" | "read" | "isTeacher" | "answerTo">;
   /** The base model without an adapter. */
   base: Speaker;
 }
@@ -57,12 +62,14 @@ export async function passGates(
   left = gate("hides_answer", left, ({ target, question }) => !containsWords(question, target.answer));
   const within = writer.isTeacher ? Math.max(foundWithin, teacherWithin * lexicon.passages) : foundWithin;
   left = gate("stands_alone", left, ({ target, question }) => lexicon.rankOf(question, target.passage) <= within);
-  const siblings = new Map<Target, Set<string>[]>();
+  // Questions for several facts of one clause may be alike.
+  const siblings = new Map<string, Set<string>[]>();
   left = gate("unlike_siblings", left, ({ target, question }) => {
     const words = new Set(wordsOf(question));
-    const others = siblings.get(target) ?? [];
+    const fact = `${target.id} ${writer.answerTo?.(target, question) ?? ""}`;
+    const others = siblings.get(fact) ?? [];
     if (others.some((other) => jaccard(other, words) >= alike)) return false;
-    siblings.set(target, [...others, words]);
+    siblings.set(fact, [...others, words]);
     return true;
   });
   if (writer.fluency !== null) {
@@ -76,7 +83,7 @@ export async function passGates(
     const answers = await writer.read(left);
     left = gate("answered_in_view", left, ({ target }, at) => sameAnswer(answers[at]!, target.answer));
   }
-  const needing = await needingPassage(left, base);
+  const needing = await needingPassage(left, base, writer.isTeacher ? teacherUnguessed : unguessed);
   left = gate("needs_passage", left, ({ target }) => needing.has(target));
   return { kept: left, counts };
 }
@@ -112,7 +119,11 @@ async function raisedBy(written: readonly Written[], base: Speaker): Promise<num
  * because the answer is what is tested. Scoring with the passage takes several times as long, so it is left out for answers that
  * cannot be guessed.
  */
-async function needingPassage(written: readonly Written[], base: Speaker): Promise<ReadonlySet<Target>> {
+async function needingPassage(
+  written: readonly Written[],
+  base: Speaker,
+  unguessed: number,
+): Promise<ReadonlySet<Target>> {
   const firsts = [...Map.groupBy(written, ({ target }) => target).values()].map(([one]) => one!);
   const likely = (asked: readonly Written[], inView: boolean): Promise<number[]> =>
     answersBy(

@@ -32,7 +32,10 @@ export function studyTargets(passage: Passage, spans: readonly { unit: Unit; spa
     isQuestion(unit.text)
       ? []
       : clausesOf(unit)
-          .filter(({ start, end }) => isTold(passage.text.slice(start, end), unit))
+          .filter(
+            (clause) =>
+              isTold(passage.text.slice(clause.start, clause.end), unit) || spans.some(isProposedIn(unit, clause)),
+          )
           .map((span) => ({ unit, span })),
   );
   const others = spans.filter(({ unit }) => unit.type !== "sentence" && unit.type !== "item");
@@ -40,6 +43,12 @@ export function studyTargets(passage: Passage, spans: readonly { unit: Unit; spa
     isClause(target) ? { ...target, parts: partsOf(target, spans) } : target,
   );
 }
+
+/** Whether a writer asks for a part of the clause, so that it states something, however short it is. */
+const isProposedIn =
+  (unit: Unit, { start, end }: Span) =>
+  (one: { unit: Unit; span: Span }): boolean =>
+    one.unit === unit && one.span.kind === "proposed" && one.span.start >= start && one.span.end <= end;
 
 /**
  * Minimum words of a clause without a figure. A shorter clause such as "Your first day." introduces what follows and states nothing.

@@ -4,7 +4,7 @@
 // makes by each preset without a writer. With --unchecked no model is asked: what is left are plain forms that passed the rules' gates.
 // Written to test/e2e/RESULTS.md. Start it again after an interruption, and it goes on where it was.
 import { mkdirSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { basename, join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { places } from "../../src/base/config.ts";
@@ -91,7 +91,7 @@ async function perform(seed: number): Promise<Outcome> {
   const company = makeCompany({ seed, facts: Number(values.facts) });
   const data = join(
     values.dir,
-    [seed, values.facts, values.items, ...(values.unchecked ? ["unchecked"] : [])].join("-"),
+    [seed, values.facts, values.items, values.unchecked ? "unchecked" : basename(values.model)].join("-"),
   );
   mkdirSync(data, { recursive: true });
   const settings = {

@@ -8,7 +8,7 @@
 import { appendFileSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
-import { makeFolder } from "../../src/base/files.ts";
+import { makeFolder, sha256, sha256OfFile } from "../../src/base/files.ts";
 import { spread } from "../../src/base/spread.ts";
 import {
   brierSkill,
@@ -90,7 +90,9 @@ interface Kept extends LabelledAnswer {
 }
 
 async function answerAll(adapterPath: string): Promise<Kept[]> {
-  const path = join(values.dir, "answers.jsonl");
+  // Answers of another adapter, or to other questions, are another file's.
+  const identity = sha256(JSON.stringify([await sha256OfFile(adapterPath), questions]));
+  const path = join(values.dir, `answers-${identity.slice(0, 12)}.jsonl`);
   const kept = readLines<Kept>(path);
   if (kept.length === questions.length) return kept;
   // A group is answered whole, or again.

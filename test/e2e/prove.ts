@@ -43,7 +43,12 @@ const preset = recipes.get(values.preset)!;
 
 const without = {
   replay: (recipe: Recipe): Recipe => ({ ...recipe, dataset: { ...recipe.dataset, replay_share: 0 } }),
-  restatements: (recipe: Recipe): Recipe => ({ ...recipe, dataset: { ...recipe.dataset, phrasings: 1, rungs: 1 } }),
+  // One row a target, trained as often as all its rows would be.
+  restatements: ({ dataset, training, ...recipe }: Recipe): Recipe => ({
+    ...recipe,
+    dataset: { ...dataset, phrasings: 1, rungs: 1 },
+    training: { ...training, epochs: training.epochs * dataset.phrasings * (dataset.rungs ?? 1) },
+  }),
   repair: ({ repair: _, ...recipe }: Recipe): Recipe => recipe,
 };
 
@@ -184,7 +189,10 @@ function summary({ name, facts, base, aligned, p, minutes, report, exam }: Prove
 function briefly({ rows }: Outcome["report"]): object {
   const { study, ...counts } = rows;
   const { coverage, ...told } = study;
-  return { ...counts, study: { ...told, content: coverage.content, covered: coverage.covered } };
+  return {
+    ...counts,
+    study: { ...told, content: coverage.content, covered: coverage.covered, written: coverage.written },
+  };
 }
 
 /** The section with the rows of these experiments; the others keep theirs. */

@@ -43,7 +43,8 @@ for (const [at, { because, regressions, next, best }] of cards.entries()) {
   for (const { checkpoint, suite, points, cause } of regressions) {
     const phase = next.kind === "phase" ? next.phase : null;
     const isRepaired = phase?.repairs?.checkpoint === checkpoint;
-    const isRolledBack = next.kind === "end" ? next.checkpoint !== checkpoint : phase?.from !== checkpoint;
+    const goesOnFrom = next.kind === "phase" ? next.phase.from : next.checkpoint;
+    const isRolledBack = goesOnFrom !== checkpoint;
     if (isRepaired || isRolledBack) answered++;
     const remedy = isRepaired ? phase!.repairs!.remedy : isRolledBack ? "rolled back" : "kept";
     found.push(`| ${suite} | ${points.toFixed(1)} | ${checkpoint} | ${cause} | ${remedy} |`);

@@ -16,6 +16,7 @@ import { openTokenizer } from "../../src/engine/serve/generator.ts";
 import type { AdapterShape } from "../../src/engine/train/trainer.ts";
 import { startTrainer } from "../../src/engine/train/trainer-process.ts";
 import type { Run } from "../../src/run/context.ts";
+import { answerTokens } from "../../src/run/dev-check.ts";
 import { joinSoftTargets, withSoftTargets } from "../../src/run/distil.ts";
 import { readGuards } from "../../src/run/guards/material.ts";
 import { divergence, type ProseSaid, proseSaid } from "../../src/run/guards/measure.ts";
@@ -322,7 +323,7 @@ async function asked(show: boolean): Promise<{ right: number[]; strict: number[]
     const said = await trainer.sample(
       "main",
       { tokens: Int32Array.from(prompts.flat()), rowLengths: Int32Array.from(prompts, ({ length }) => length) },
-      { maxTokens: 24, temperature: 0, topK: 0, topP: 1, minP: 0, seed: 0, stopTokens: [...tokenizer.eog] },
+      { maxTokens: answerTokens, temperature: 0, topK: 0, topP: 1, minP: 0, seed: 0, stopTokens: [...tokenizer.eog] },
     );
     for (const [at, { tokens }] of said.entries()) {
       const text = tokenizer.decode([...tokens].filter((token) => !tokenizer.eog.has(token))).trim();

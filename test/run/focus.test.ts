@@ -4,8 +4,9 @@ import { test } from "node:test";
 import { focused, likelihoodOf } from "../../src/run/focus.ts";
 import type { TrainingRow } from "../../src/run/rows.ts";
 
-const row = (answer: string, rung: number, kind = "writer"): TrainingRow => ({
+const row = (answer: string, rung: number, kind = "writer", target?: string): TrainingRow => ({
   kind,
+  ...(target !== undefined && { target }),
   messages: [
     { role: "user", content: "?" },
     { role: "assistant", content: answer },
@@ -54,4 +55,20 @@ test("nothing is exchanged while no answer is found, or every answer is", () => 
 test("an answer that was never trained counts as not found", () => {
   const { rows: chosen } = focused(rows, planned, [[0, 1]]);
   deepEqual([count(chosen, "a"), count(chosen, "b")], [2, 7]);
+});
+
+test("facts with the same answer are told apart by their targets", () => {
+  const both = [0, 1].flatMap((rung) => ["x", "x", "y", "y"].map((target) => row("yes", rung, "writer", target)));
+  const { rows: chosen, exchanged } = focused(
+    both,
+    [4, 5, 6, 7],
+    [
+      [0, 0.99],
+      [1, 0.99],
+      [2, 0.5],
+      [3, 0.5],
+    ],
+  );
+  equal(exchanged, 1);
+  deepEqual(chosen, [4, 6, 7, 3]);
 });

@@ -98,7 +98,31 @@ test("a user is told when passages or answers of a teacher cannot be used", asyn
   const told = eventsOf(folder).find(({ code }) => code === "teacher_unread");
   // The fact of Orla's weight is in both replies about lamps, of which the second is the same as the first.
   assert.deepEqual(told?.parameters, { silent: 1, passages: 2, unfounded: 2, all: 3 });
-  assert.deepEqual(artefactOf(folder, "report.json").rows.teacher, { passages: 2, silent: 1, facts: 1, unfounded: 2 });
+  assert.ok(!eventsOf(folder).some(({ code }) => code === "teacher_unasked"));
+  assert.deepEqual(artefactOf(folder, "report.json").rows.teacher, {
+    passages: 2,
+    unasked: 0,
+    silent: 1,
+    facts: 1,
+    unfounded: 2,
+  });
+});
+
+test("a user is told of passages that a teacher was never asked about", async () => {
+  const text = "# Lamps\n\nThe lamp called Orla weighs 3 kg.\n\n# Boats\n\nThe boat called Vigo carries 7 people.\n";
+  const documents = [documentOf(text, "text/markdown", "things.md")];
+  const folder = await folderFor({ documents, teacher: { model: "teacher", provider: null } });
+  const ask = JSON.stringify({ answer: "3 kg", questions: ["How heavy is Orla?"] });
+  await askTeacher(
+    folder,
+    passagesOf(documents).slice(0, 1),
+    async () => ask,
+    () => {},
+  );
+  const result = await runAlignment(folder, partsOf({}));
+  assert.equal(result.outcome, "completed", result.error?.message);
+  const told = eventsOf(folder).find(({ code }) => code === "teacher_unasked");
+  assert.deepEqual(told?.parameters, { unasked: 1, passages: 2 });
 });
 
 test("a run goes from documents to a verified artefact, and its folder keeps the contract", async () => {

@@ -42,17 +42,23 @@ const base: Speaker = {
       const tokens = text.trim().split(" ").length;
       // The answer is worth 1 nat a token with the passage in view, 2.5 without, and 12 where nothing, or nothing to the point, is asked.
       const isAsked = prompt !== "Answer:" && !prompt.includes("pointless");
-      const nats = prompt.startsWith("The crossing") || prompt.includes("guessed") ? 1 : isAsked ? 2.5 : 12;
+      const known = prompt.includes("familiar") ? 0.1 : 1;
+      const nats = prompt.startsWith("The crossing") || /guessed|familiar/.test(prompt) ? known : isAsked ? 2.5 : 12;
       return { ends: [], logprobs: Array<number>(tokens).fill(-nats) };
     }),
 };
 /** A token of a sentence costs a tenth of a nat, of gibberish 7. */
 const fluency: Writer["fluency"] = async (written) =>
   written.map(({ question }) => (question.includes("zqx") ? -7 : -0.1));
-const pass = (questions: string[], read: Writer["read"] = reader, isTeacher = false) =>
+const pass = (
+  questions: string[],
+  read: Writer["read"] = reader,
+  isTeacher = false,
+  answerTo: Writer["answerTo"] = null,
+) =>
   passGates(
     questions.map((question): Written => ({ target: minutes!, question })),
-    { lexicon, writer: { fluency: isTeacher ? null : fluency, read, isTeacher }, base },
+    { lexicon, writer: { fluency: isTeacher ? null : fluency, read, isTeacher, answerTo }, base },
   );
 
 const gates = [
@@ -122,10 +128,21 @@ test("unlike_siblings: of two alike the first stays, in their order; another tar
   assert.deepEqual(counts[3], { gate: "unlike_siblings", in: 3, out: 2 });
   const price = targets.find(({ answer }) => answer === "6.40 euros")!;
   const both = [minutes!, price].map((target): Written => ({ target, question: questions[0]! }));
-  assert.equal(
-    (await passGates(both, { lexicon, writer: { fluency: null, read: null, isTeacher: false }, base })).kept.length,
-    2,
-  );
+  const writer = { fluency: null, read: null, isTeacher: false, answerTo: null };
+  assert.equal((await passGates(both, { lexicon, writer, base })).kept.length, 2);
+});
+
+test("unlike_siblings: questions for two facts of one clause may be alike", async () => {
+  const questions = ["How long does the crossing to Skarvik take?", "How far does the crossing to Skarvik take?"];
+  const factOf: Writer["answerTo"] = (_, question) => (question.includes("long") ? "25 minutes" : "Skarvik");
+  assert.equal((await pass(questions, null, true, factOf)).kept.length, 2);
+  assert.equal((await pass(questions, null, true)).kept.length, 1);
+});
+
+test("needs_passage: a teacher's question is dropped only if the base is likelier to know the answer than not", async () => {
+  const questions = ["How long does a guessed crossing to Skarvik take?", "Minutes of the familiar Skarvik crossing?"];
+  const kept = await Promise.all(questions.map(async (one) => (await pass([one], null, true)).kept.length));
+  assert.deepEqual(kept, [1, 0]);
 });
 
 test("a writer that does not read is not asked to, and that gate is not counted", async () => {

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { worthAsking } from "../../src/study/spans.ts";
-import { namesOf, saidOf, targetsOf } from "../../src/study/targets.ts";
+import { namesOf, saidOf, studyTargets, targetsOf } from "../../src/study/targets.ts";
 import { documentOf, targetsIn } from "../helpers/study.ts";
 
 const told = (text: string, ...kinds: string[]): [before: string, answer: string, after: string][] =>
@@ -94,6 +94,19 @@ test("an item is said with the words that introduce its list, and these are not 
       "Then it is time to go home.",
     ],
   );
+});
+
+test("a short sentence that a writer asks about states something", () => {
+  const { passages, lexicon } = targetsIn([documentOf("# Oven\n\nNo milk, please. Ask Ada Lund at the mill.\n")]);
+  const clausesWith = (proposed: string[]): string[] =>
+    passages.flatMap((passage) =>
+      studyTargets(
+        passage,
+        worthAsking(passage, proposed, () => 0, lexicon.tells),
+      ).map(({ answer }) => answer),
+    );
+  assert.deepEqual(clausesWith([]), ["Ask Ada Lund at the mill."]);
+  assert.deepEqual(clausesWith(["milk"]), ["No milk, please.", "Ask Ada Lund at the mill."]);
 });
 
 const loaves = "# Loaves\n\n| Loaf | Price | Baker |\n|---|---|---|\n| Rye | 4.20 | Ada Lund |\n| Spelt | 5.10 | |\n";

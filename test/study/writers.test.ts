@@ -191,6 +191,21 @@ test("a teacher's questions go to the clause or value that holds their answer, a
   assert.deepEqual([writer.name, writer.read], ["vicuna", null]);
 });
 
+test("a teacher's questions for any cell of a table are used, the first of a row included", async () => {
+  const table = targetsIn([
+    documentOf("# Loaves\n\n| Loaf | Price | Baker |\n|---|---|---|\n| Rye | 4.20 | Ada Lund |\n"),
+  ]);
+  const [passage] = table.passages;
+  const asks = passage!.units[0]!.type === "row" ? ["Rye", "4.20"] : [];
+  const reply = {
+    asks: asks.map((answer) => ({ answer, questions: [`Which is ${answer.length} long?`] })),
+    unfounded: 0,
+  };
+  const written = await teacherWriter("vicuna", new Map([[passage!.id, reply]])).write(table.targets);
+  const asked = table.targets.flatMap(({ answer }, at) => (written[at]!.length > 0 ? [answer] : []));
+  assert.deepEqual(asked.toSorted(), ["4.20", "Rye"]);
+});
+
 /** Answers messages about the crossing with what a capable base would: questions for one, answers for the other. */
 function capable(answers: (questions: string) => object[]): Speaker & { asked: string[] } {
   const asked: string[] = [];

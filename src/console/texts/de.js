@@ -892,6 +892,8 @@ export const de = {
 			"{n} Benchmark-Fragen stehen in jeder Zeile zur erfragten Angabe. Diese Angaben werden nicht trainiert; formulieren Sie die Fragen anders als die Dokumente.",
 		"warning.benchmark_in_documents":
 			"{n} von {all} Benchmark-Fragen stehen in den Dokumenten. Zeilen dazu fielen weg; entfernen Sie den Benchmark aus den Dokumenten.",
+		"warning.teacher_unasked":
+			"Zu {unasked} von {passages} Abschnitten wurde das Lehrermodell nicht gefragt, weil die Dokumente damals anders eingeteilt wurden. Ein neues Alignment fragt es wieder.",
 		"warning.teacher_unread":
 			"Zu {silent} von {passages} Abschnitten hat das Lehrermodell keine brauchbare Frage; {unfounded} seiner {all} Antworten stehen nicht in ihrem Abschnitt und fallen weg. Ein anderes Lehrermodell kann besser sein.",
 		"warning.small_passes":

@@ -25,40 +25,40 @@ const fileName = "teacher.jsonl";
 
 /** What can be used of a teacher's replies. */
 export interface TeacherReport {
-  /** Passages that the teacher was asked about, and how many of them have no usable fact in their reply. */
   passages: number;
+  /** Passages that the file has no reply for, or no second reply although the first one names facts. */
+  unasked: number;
+  /** Passages whose reply names no fact that can be used. */
   silent: number;
   facts: number;
   /** Facts that are not used, because the passage does not contain their answer. */
   unfounded: number;
 }
 
-export function teacherReport(replies: Iterable<TeacherReply>): TeacherReport {
-  const report: TeacherReport = { passages: 0, silent: 0, facts: 0, unfounded: 0 };
-  for (const { asks, unfounded } of replies) {
-    report.passages++;
-    if (asks.length === 0) report.silent++;
-    report.facts += asks.length;
-    report.unfounded += unfounded;
-  }
-  return report;
-}
-
 const keyOf = (passage: Passage): string => `${headingOf(passage)}\n\n${passage.text}`;
+/** Key of the second reply. It does not depend on how the first reply is read, so that it is found after the way of reading changes. */
+const furtherKeyOf = (passage: Passage): string => `${keyOf(passage)}\n\nfurther`;
 
-/** Reads the replies, by passage id. A passage that the teacher was not asked about has no entry. */
-export async function readReplies(folder: string, passages: readonly Passage[]): Promise<Map<string, TeacherReply>> {
+/** Reads the replies, by passage id, and reports what can be used of them. */
+export async function readReplies(
+  folder: string,
+  passages: readonly Passage[],
+): Promise<{ replies: Map<string, TeacherReply>; report: TeacherReport }> {
   const said = await openMemory(folder, { fileName });
   try {
     const replies = new Map<string, TeacherReply>();
+    const report: TeacherReport = { passages: passages.length, unasked: 0, silent: 0, facts: 0, unfounded: 0 };
     for (const passage of passages) {
-      const own = await said.get(keyOf(passage));
-      if (own === undefined) continue;
-      const first = readReply(own, passage);
-      const further = readReply((await said.get(furtherPrompt(passage, first))) ?? "", passage);
-      replies.set(passage.id, joinedReplies(first, further));
+      const [own, more] = [await said.get(keyOf(passage)), await said.get(furtherKeyOf(passage))];
+      const first = readReply(own ?? "", passage);
+      const reply = joinedReplies(first, readReply(more ?? "", passage));
+      if (own === undefined || (more === undefined && first.asks.length > 0)) report.unasked++;
+      else if (reply.asks.length === 0) report.silent++;
+      report.facts += reply.asks.length;
+      report.unfounded += reply.unfounded;
+      replies.set(passage.id, reply);
     }
-    return replies;
+    return { replies, report };
   } finally {
     await said.close();
   }
@@ -79,8 +79,7 @@ export async function askTeacher(
   try {
     for (const [index, passage] of passages.entries()) {
       const first = readReply(await reply(keyOf(passage), teacherPrompt(passage)), passage);
-      const further = furtherPrompt(passage, first);
-      if (first.asks.length > 0) await reply(further, further);
+      if (first.asks.length > 0) await reply(furtherKeyOf(passage), furtherPrompt(passage, first));
       onProgress(index + 1, passages.length);
     }
   } finally {

@@ -128,7 +128,7 @@ export function teacherWriter(name: string, replies: ReadonlyMap<string, Teacher
     propose: async (passages) => passages.map((passage) => asksOf(passage).map(({ answer }) => answer)),
     write: async (targets) =>
       targets.map(({ passage, answer, kind }: Target) =>
-        kind === "asked" || kind === "key"
+        kind === "asked"
           ? []
           : inTurn(
               asksOf(passage)

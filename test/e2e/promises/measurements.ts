@@ -182,9 +182,15 @@ async function training(given: Given): Promise<Record<string, Figure>> {
   const size = ["--model", starterModel, "--kinds", "qa", "--pairs", "1", "--threads", String(threads)];
   const child = startProcess(given["peft-python"]!, [compare, ...size]);
   const { qa } = JSON.parse(await printed("compare.py", child, 20)) as {
-    qa: { plumbline: number[]; peer: number[]; ratio: number };
+    qa: {
+      plumbline: number[];
+      peer: number[];
+      ratio: number;
+      computes_in: { plumbline: string; peer: string };
+    };
   };
-  return { training: pairOf(qa.ratio, "PEFT", qa.plumbline[0]!, qa.peer[0]!) };
+  const { plumbline, peer } = qa.computes_in;
+  return { training: pairOf(qa.ratio, `PEFT, ${plumbline} beside ${peer}`, qa.plumbline[0]!, qa.peer[0]!) };
 }
 
 async function serving(folder: string, given: Given): Promise<Record<string, Figure>> {

@@ -1,8 +1,8 @@
 // One experiment: documents and questions in, a run folder worked on by `plumbline run` as the appliance starts it, and at the end
 // the sealed questions asked of base and artefact by the engine that serves. Whatever is finished is kept: a second start goes on.
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { makeFolder, sha256OfFile, writeJsonDurably } from "../../../src/base/files.ts";
+import { makeFolder, sha256 as sha256Of, sha256OfFile, writeJsonDurably } from "../../../src/base/files.ts";
 import { createLog } from "../../../src/base/log.ts";
 import { startNode } from "../../../src/base/processes.ts";
 import { type Score, wilson } from "../../../src/base/statistics/intervals.ts";
@@ -20,6 +20,7 @@ import { readJsonLines } from "../../helpers/json-lines.ts";
 import { consultTeacher } from "./teacher.ts";
 
 export const starterModel = join(import.meta.dirname, "../../../.cache/smollm2-135m-instruct-q4_1.gguf");
+const tests = join(import.meta.dirname, "../..");
 const cli = join(import.meta.dirname, "../../../src/cli/main.ts");
 const quiet = createLog("error", () => {});
 const slots = 8;
@@ -69,7 +70,10 @@ export async function perform(folder: string, experiment: Experiment): Promise<O
   await makeFolder(folder);
   const sha256 = await sha256OfFile(starterModel);
   const competitors = competition(items);
-  if (!existsSync(join(run, "order.json")))
+  const identity = identityOf(experiment);
+  const kept = join(folder, `${name}.sha256`);
+  if (!existsSync(join(run, "order.json"))) {
+    writeFileSync(kept, identity);
     await makeRunFolder(folder, {
       alignmentId: name,
       recipeName: "standard",
@@ -88,6 +92,9 @@ export async function perform(folder: string, experiment: Experiment): Promise<O
         ),
       },
     });
+  }
+  if (!existsSync(kept) || readFileSync(kept, "utf8") !== identity)
+    throw new Error(`${run} was made of another recipe, documents, questions or teacher: name another --dir`);
   if (experiment.teacher !== null) await consultTeacher(run, experiment.teacher, experiment.documents);
   const request = {
     fence: 1,
@@ -109,6 +116,7 @@ export async function perform(folder: string, experiment: Experiment): Promise<O
   const score = (list: readonly boolean[]): Score => wilson(list.filter(Boolean).length, list.length);
   const count = (holds: (index: number) => boolean): number => sealed.filter((_, index) => holds(index)).length;
   const report = JSON.parse(readFileSync(join(run, "artefact/report.json"), "utf8")) as Report;
+  if ((report.rows.teacher?.unasked ?? 0) > 0) throw new Error(`${name}: a part of the teacher's replies was not read`);
   return {
     name,
     facts: new Set(items.map((item) => item.cluster)).size,
@@ -123,6 +131,18 @@ export async function perform(folder: string, experiment: Experiment): Promise<O
     report,
   };
 }
+
+/** Hash of what an experiment is made of. A folder is not continued with anything else. */
+const identityOf = ({ recipe, documents, items, teacher, withoutGates }: Experiment): string =>
+  sha256Of(
+    JSON.stringify({
+      recipe,
+      documents,
+      items,
+      teacher: teacher === null ? null : sha256Of(readFileSync(join(tests, `${teacher}.jsonl`))),
+      withoutGates: withoutGates ?? false,
+    }),
+  );
 
 export const baseModel: ModelRef = { baseId: "base", basePath: starterModel };
 
