@@ -89,9 +89,7 @@ export function register(program: Command): void {
     return { json: reply, text };
   });
 
-  const stop = withId(
-    align.command("stop").description("stop an alignment that is training; its best result so far is kept"),
-  );
+  const stop = withId(align.command("stop").description("stop an alignment that is training; no model is made"));
   asks(stop, async (client, _, id) => {
     const reply = await client.api["alignments.stop"]({ params: { alignment_id: id } });
     return { json: reply, text: `${id} is ${reply.status}` };
@@ -157,6 +155,9 @@ function estimateText(reply: Replies["alignments.estimate"]): string {
     ["memory", bytesText(reply.memory_bytes)],
     ["GPU memory", reply.gpu_memory_bytes === 0 ? "not used" : bytesText(reply.gpu_memory_bytes)],
     ["minutes", reply.minutes === null ? "the device's speed is unknown" : range(reply.minutes)],
+    ...(reply.teacher_messages === null
+      ? []
+      : [["messages to the teacher", `${range(reply.teacher_messages)}, in time of their own`]]),
   ]);
 }
 

@@ -52,32 +52,48 @@ export async function followAlignment(
 ): Promise<AlignmentStatus> {
   const params = { alignment_id: alignmentId };
   const ask = () => client.api["alignments.status"]({ params, signal });
-  await untilBegun(ask, progress, signal);
-  const show = showingEvents(progress);
-  for await (const event of client.alignmentEvents(alignmentId, signal)) {
-    onEvent(event);
-    show(event);
+  const showStatus = ({ phase, progress_detail: detail, waiting_for }: AlignmentStatus): void => {
+    const step = stepOf(phase, detail, { done: 0, total: null, unit: "steps" });
+    progress.show(waiting_for ? { ...step, note: waiting_for } : step);
+  };
+  await until(signal, ask, ({ phase }) => phase !== "queued", showStatus);
+  const leaving = new AbortController();
+  try {
+    const stream = client.alignmentEvents(alignmentId, AbortSignal.any([signal, leaving.signal]));
+    const events = stream[Symbol.asyncIterator]();
+    let hasBegun = false;
+    const first = events.next().finally(() => {
+      hasBegun = true;
+    });
+    // If the status cannot be asked for, nobody waits for the event.
+    first.catch(() => {});
+    // A teacher is asked before the run begins. That may take hours, in which only the status tells how far it is.
+    await until(signal, ask, (status) => hasBegun || hasEnded(status), showStatus);
+    const show = showingEvents(progress);
+    for (let next = await first; !next.done; next = await events.next()) {
+      onEvent(next.value);
+      show(next.value);
+    }
+  } finally {
+    leaving.abort();
   }
   // The run's last event comes a moment before the appliance has recorded its result.
-  const status = await until(signal, ask, ({ status }) => !["PROCESSING", "STOPPING"].includes(status));
+  const status = await until(signal, ask, hasEnded);
   if (status.status === "COMPLETED") return status;
   throw ended("The alignment", status.status, status.error);
 }
 
-/** Waits until the alignment leaves the queue, and shows what it waits for there. */
-async function untilBegun(ask: () => Promise<AlignmentStatus>, progress: Progress, signal: AbortSignal): Promise<void> {
-  await until(
-    signal,
-    ask,
-    ({ phase }) => phase !== "queued",
-    ({ phase, waiting_for }) =>
-      progress.show({ phase, done: 0, total: null, unit: "steps", ...(waiting_for ? { note: waiting_for } : {}) }),
-  );
-}
+const hasEnded = ({ status }: AlignmentStatus): boolean => !["PROCESSING", "STOPPING"].includes(status);
 
+/** Shows the progress that events report, and each warning once: a run that is resumed may warn again. */
 function showingEvents(progress: Progress): (event: RunEvent) => void {
   let loss = "";
+  const warnings = new Set<string>();
   return (event) => {
+    if (event.kind === "warning" && event.message !== undefined && !warnings.has(event.message)) {
+      warnings.add(event.message);
+      progress.tell(`Warning: ${event.message}`);
+    }
     if (event.kind === "step" && typeof event.metrics?.loss === "number")
       loss = `loss ${event.metrics.loss.toFixed(3)}`;
     if (typeof event.done !== "number") return;

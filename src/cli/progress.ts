@@ -15,6 +15,8 @@ export interface Step {
 
 export interface Progress {
   show(step: Step): void;
+  /** Prints a line that stays. */
+  tell(line: string): void;
   /** Removes the bar. */
   end(): void;
 }
@@ -51,6 +53,10 @@ function bar(): Progress {
         single.update(step.done, payload);
       }
     },
+    tell(line) {
+      end();
+      note(line);
+    },
     end,
   };
 }
@@ -70,6 +76,7 @@ function lines(): Progress {
       shownMs = now;
       note(line);
     },
+    tell: note,
     end() {},
   };
 }

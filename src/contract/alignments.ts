@@ -206,7 +206,16 @@ export const alignments = {
     reply: {
       type: "object",
       additionalProperties: false,
-      required: ["passages", "targets", "rows", "train_tokens", "memory_bytes", "gpu_memory_bytes", "minutes"],
+      required: [
+        "passages",
+        "targets",
+        "rows",
+        "train_tokens",
+        "memory_bytes",
+        "gpu_memory_bytes",
+        "minutes",
+        "teacher_messages",
+      ],
       properties: {
         passages: { type: "integer" },
         targets: { type: "integer", description: "Answers that the training questions would ask for." },
@@ -217,6 +226,11 @@ export const alignments = {
         minutes: {
           anyOf: [estimateRange, { type: "null" }],
           description: "Minutes for the whole run, without a teacher's time; null if the device's speed is unknown.",
+        },
+        teacher_messages: {
+          anyOf: [estimateRange, { type: "null" }],
+          description:
+            "Messages that the teacher would answer, unless it did so in an earlier alignment; null without a teacher.",
         },
       },
     },

@@ -138,11 +138,16 @@ export interface StreamEvent {
   data: string;
 }
 
-/** A handler returns this to answer as an event stream. The first event is awaited before any header is sent. */
+/**
+ * A handler returns this to answer as an event stream. The first event is awaited before any header is sent, so that an earlier error
+ * gets its own status. A stream that `mayBeSilent` for minutes sends its head before that, because clients give up on a silent server.
+ */
 export class EventStream {
   readonly events: AsyncIterable<StreamEvent>;
-  constructor(events: AsyncIterable<StreamEvent>) {
+  readonly mayBeSilent: boolean;
+  constructor(events: AsyncIterable<StreamEvent>, { mayBeSilent }: { mayBeSilent: boolean } = { mayBeSilent: false }) {
     this.events = events;
+    this.mayBeSilent = mayBeSilent;
   }
 }
 

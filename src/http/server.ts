@@ -375,7 +375,7 @@ const answer = ({ routes, pages, files, admit, checkWritable, log, config }: Ser
       },
       { keepAliveMs, stallMs },
     ).catch((error) => {
-      // Nothing is sent before the first event, so Koa can still answer with the error.
+      // Nothing has been sent yet, so Koa can still answer with the error.
       ctx.respond = true;
       throw error;
     });

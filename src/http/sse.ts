@@ -1,10 +1,10 @@
-// Sends an async iterable as an event stream. Nothing is sent before the first event exists, so that an earlier error gets a
-// response with its own status.
+// Sends an async iterable as an event stream. The head is sent with the first event, so that an earlier error gets a response with its
+// own status. If a stream that may be silent has no event for a while, it is sent with a comment, because clients and proxies give up.
 import type { ServerResponse } from "node:http";
 import type { EventStream, StreamEvent } from "../contract/endpoint.ts";
 
 export interface StreamLimits {
-  /** Interval between the comments that keep the connection open. */
+  /** Interval between the comments that keep the connection open, and the longest time that a stream that may be silent has no head. */
   keepAliveMs: number;
   /** A client that reads nothing for this long is disconnected. */
   stallMs: number;
@@ -12,7 +12,10 @@ export interface StreamLimits {
 
 export const keepAliveMs = 10_000;
 
-/** Sends the events, and resolves once the stream has ended. `describe` turns an error after the start into an event. */
+/**
+ * Sends the events, and resolves once the stream has ended. Rejects with an error that came before the head was sent. `describe` turns
+ * a later one into an event.
+ */
 export async function sendEvents(
   response: ServerResponse,
   stream: EventStream,
@@ -20,29 +23,34 @@ export async function sendEvents(
   limits: StreamLimits,
 ): Promise<void> {
   const events = stream.events[Symbol.asyncIterator]();
-  const first = await events.next();
-  if (response.destroyed) {
-    await leave(events);
-    return;
+  const alive = setInterval(() => {
+    if (response.destroyed || !(response.headersSent || stream.mayBeSilent)) return;
+    sendHead(response);
+    if (!response.writableNeedDrain) response.write(": keepalive\n\n");
+  }, limits.keepAliveMs);
+  try {
+    for (let next = await events.next(); !response.destroyed; next = await events.next()) {
+      sendHead(response);
+      if (next.done) break;
+      await write(response, format(next.value), limits.stallMs);
+    }
+  } catch (error) {
+    if (!response.headersSent) throw error;
+    if (!response.destroyed) response.write(format(describe(error)));
+  } finally {
+    clearInterval(alive);
+    if (response.destroyed) await leave(events);
+    else if (response.headersSent) response.end();
   }
+}
+
+function sendHead(response: ServerResponse): void {
+  if (response.headersSent) return;
   response.writeHead(200, {
     "content-type": "text/event-stream; charset=utf-8",
     "cache-control": "no-cache",
     "x-accel-buffering": "no",
   });
-  const alive = setInterval(() => {
-    if (!response.writableNeedDrain) response.write(": keepalive\n\n");
-  }, limits.keepAliveMs);
-  try {
-    for (let next = first; !next.done && !response.destroyed; next = await events.next())
-      await write(response, format(next.value), limits.stallMs);
-  } catch (error) {
-    if (!response.destroyed) response.write(format(describe(error)));
-  } finally {
-    clearInterval(alive);
-    if (response.destroyed) await leave(events);
-    else response.end();
-  }
 }
 
 /** Lets a generator run its `finally` once the client has left. The request's signal has already been aborted. */

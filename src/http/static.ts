@@ -79,6 +79,8 @@ function withoutNotes(source: string, extension: string): string {
           .replace(/^((?:[\w-]+|"[\w.-]+"):) /gm, "$1")
           .replace(/^import \{ (.*) \} from /gm, (_, names: string) => `import{${names.replaceAll(", ", ",")}}from`)
           .replace(/^(if|for|while) \(/gm, "$1(")
-          .replace(/ \{$/gm, "{");
+          .replace(/ \{$/gm, "{")
+          // Lines with backticks may quote code to users, so they are left as they are.
+          .replace(/^[^`\n]+$/gm, (line) => line.replace(/(?<=\{) | (?=\})/g, ""));
   return tight.replace(/(?<=[,;{([]|=>)\n+|\n+(?=[)}\].?:])/g, "");
 }

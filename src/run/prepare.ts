@@ -245,7 +245,7 @@ async function warnOfTeacher(run: Run, { passages, unasked, silent, facts, unfou
   if (unasked > 0)
     await warn(
       "teacher_unasked",
-      `The teacher was not asked about ${unasked} of ${passages} passages, because the documents were divided otherwise when it was asked. A new alignment asks it again.`,
+      `There is no reply, or not a whole one, of the teacher about ${unasked} of ${passages} passages: it refused them or said nothing, or the documents were divided otherwise when it was asked. A new alignment asks about them again.`,
       { unasked, passages },
     );
   if (silent > poor * passages || unfounded > poor * all)

@@ -50,6 +50,15 @@ describe("an estimate", () => {
     assert.ok(longer.train_tokens.likely > standard.train_tokens.likely);
   });
 
+  test("says how often a teacher would be asked", async () => {
+    assert.equal((await estimate()).teacher_messages, null);
+    assert.deepEqual((await estimate({ teacher_model: "model_teacher" })).teacher_messages, {
+      low: 3,
+      likely: 5,
+      high: 7,
+    });
+  });
+
   test("refuses what creation refuses", async () => {
     await assert.rejects(estimate({ workflow_id: "none" }), refused(422, /workflow_id/));
     await assert.rejects(estimate({ document_ids: ["document_bob"] }), refused(404, /document/i));
@@ -124,16 +133,30 @@ describe("a teacher", () => {
     const { alignment_id } = await house.call("alignments.create", { body: sent });
     await house.until(alignment_id, "COMPLETED");
     assert.equal(asked.length, 4);
-    assert.match(asked[0]!, /The Lantern costs/);
-    assert.match(asked[1]!, /The Lantern costs[\s\S]*\n\{"answer":"41 euros","questions":\["What is the price\?"\]\}$/);
-    assert.match(asked[2]!, /The Boat costs/);
-    assert.match(asked[3]!, /The Boat costs/);
+    for (const thing of ["Lantern", "Boat"]) {
+      const about = asked.filter((prompt) => prompt.includes(`The ${thing} costs`));
+      assert.equal(about.length, 2);
+      assert.match(about[1]!, /\n\{"answer":"41 euros","questions":\["What is the price\?"\]\}$/);
+    }
     const lines = readFileSync(join(house.runs, alignment_id, "teacher.jsonl"), "utf8")
       .trim()
       .split("\n");
     assert.equal(lines.length, 4);
     const request = JSON.parse(readFileSync(join(house.runs, alignment_id, "request.json"), "utf8"));
     assert.deepEqual(request.teacher, { model: "model_teacher", provider: null }, "and the run is told no key");
+  });
+
+  test("is not asked again by another alignment of the same documents", async () => {
+    asked = [];
+    const sent = { ...body, teacher_model: "model_teacher" };
+    const { alignment_id } = await house.call("alignments.create", { body: sent });
+    await house.until(alignment_id, "COMPLETED");
+    assert.deepEqual(asked, []);
+    const other = await house.call("alignments.create", {
+      body: { ...body, teacher_model: "near", teacher_provider: "elsewhere" },
+    });
+    await house.until(other.alignment_id, "COMPLETED");
+    assert.equal(asked.length, 4);
   });
 
   test("that cannot be asked fails the alignment, which says why", async () => {

@@ -307,8 +307,10 @@ async function build(data: string, settings: Settings) {
     },
     keepGuards: (modelId, guards) => void made.guards.push(...guards.map(({ name }) => `${modelId} ${name}`)),
     enqueueEvaluation: ({ modelId, benchmarkId }) => void made.evaluations.push(`${modelId} ${benchmarkId}`),
-    say: (_owner, _by, content, signal) =>
-      settings.say?.(content, signal) ?? assert.fail("no project of the test has a teacher"),
+    say: async (_owner, _by, content, { signal }) => {
+      const text = await (settings.say ?? assert.fail("no project of the test has a teacher"))(content, signal);
+      return { text, isWhole: true };
+    },
     askRewardModel: settings.askRewardModel ?? (() => assert.fail("no reward of the test asks a model")),
     wake: runner.wake,
     ended: erasure.runEnded,

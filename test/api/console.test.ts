@@ -149,6 +149,31 @@ test("every text that is asked for is there, and every one that is there is aske
   assert.deepEqual(unasked, []);
 });
 
+test("every unit of progress has a word", async () => {
+  const said = ["run", "study", "domain/alignments", "domain/benchmarks", "domain/evaluations"].flatMap((room) => {
+    const at = join(installation, "src", room);
+    return readdirSync(at, { recursive: true, encoding: "utf8" })
+      .filter((name) => name.endsWith(".ts"))
+      .flatMap((name) => unitsIn(readFileSync(join(at, name), "utf8")));
+  });
+  const { unit } = await groupsOf("en");
+  for (const one of ["passages shown to the teacher", "candidates", "items to retain"])
+    assert.ok(said.includes(one), one);
+  assert.deepEqual(
+    [...new Set(said)].filter((one) => !(one in unit!)),
+    [],
+  );
+});
+
+/** The units that code gives to progress: as a property or a variable, which may be one of two, or as the last argument. */
+function unitsIn(code: string): string[] {
+  const given = [...code.matchAll(/\bunit(?::| =) ([^,;{\n]*)/g)].flatMap(([, value]) =>
+    [...value!.matchAll(/(?:^|[?:] )"([^"]+)"/g)].map(([, unit]) => unit!),
+  );
+  const passed = [...code.matchAll(/\b(?:progress|turn)\((?:[^()"]|\([^()]*\))*"([^"]+)"\)/g)].map(([, unit]) => unit!);
+  return [...given, ...passed];
+}
+
 test("every module that one imports is there", () => {
   for (const name of served(".js"))
     for (const [, target] of readFileSync(join(folder, name), "utf8").matchAll(/(?:from |import\()"(\.[^"]+\.js)"/g))

@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { installation } from "../../src/base/config.ts";
 import { Failure } from "../../src/base/errors.ts";
+import { createLog } from "../../src/base/log.ts";
 import { sleep } from "../../src/base/time.ts";
 import type { ModelQuestion } from "../../src/contract/run-lines.ts";
 import { createRewardModels, type NamedModels } from "../../src/domain/evaluations/reward-models.ts";
@@ -126,7 +127,9 @@ describe("models that are asked", () => {
   let engine: Engine;
   const said: string[] = [];
   const leases = { now: 0, most: 0 };
+  /** What loading a model fails with, in turn. */
   let faults: Failure[] = [];
+  let slept = 0;
   before(async () => {
     writeFileSync(judge.basePath, withChatTemplate(readFileSync(tinyModel), template));
     await writeEncoder(ranker.basePath, join(installation, "test/fixtures/tiny-cross-encoder"));
@@ -147,16 +150,18 @@ describe("models that are asked", () => {
         return { ref };
       },
       async lease() {
+        const fault = faults.shift();
+        if (fault !== undefined) throw fault;
         leases.most = Math.max(leases.most, ++leases.now);
         return { release: async () => void leases.now-- };
       },
       async say(_, by, content) {
-        const fault = faults.shift();
-        if (fault !== undefined) throw fault;
         said.push(`${by.provider}/${by.model} for ${by.key_id}: ${content}`);
-        return "Yes, it is.";
+        return { text: "Yes, it is." };
       },
-      waitsMs: [1, 1],
+      clock: { monotonicMs: () => 0 },
+      log: createLog("error"),
+      sleep: async () => void slept++,
     })("user_ada", { judge: null, preferenceModel: null, key_id: "key_ada", ...named }, what, signal);
 
   test("an installed judge says one of the words, the same one again, and says it of what it is asked", async () => {
@@ -182,18 +187,25 @@ describe("models that are asked", () => {
     await assert.rejects(ask({}, pairs), { code: "bad_request" });
   });
 
-  test("an upstream is asked in the key's name, and again where another try may find it better", async () => {
-    const far = { judge: { model: "big", provider: "far" } };
-    faults = [new Failure("upstream_failed"), new Failure("engine_busy")];
-    assert.equal(await ask(far, question), "Yes, it is.");
+  test("an upstream is asked in the key's name", async () => {
+    assert.equal(await ask({ judge: { model: "big", provider: "far" } }, question), "Yes, it is.");
     assert.deepEqual(said, ["far/big for key_ada: Is it?"]);
-    faults = [new Failure("upstream_failed"), new Failure("upstream_failed"), new Failure("upstream_failed")];
-    await assert.rejects(ask(far, question), { code: "upstream_failed" });
+  });
+
+  test("an installed model that cannot be loaded now is waited for", async () => {
+    const here = { judge: { model: "judge", provider: null } };
+    faults = [new Failure("out_of_memory"), new Failure("load_cooling"), new Failure("engine_busy")];
+    assert.equal(await ask(here, question), await ask(here, question));
+    assert.equal(slept, 3);
+    faults = [new Failure("out_of_memory")];
+    assert.equal((await ask({ preferenceModel: "ranker" }, pairs)).length, 2);
+    assert.equal(slept, 4);
     faults = [new Failure("not_deployed"), new Failure("not_deployed")];
-    await assert.rejects(ask(far, question), { code: "not_deployed" });
+    await assert.rejects(ask(here, question), { code: "not_deployed" });
     assert.equal(faults.length, 1, "what stays so is not asked again");
-    faults = [new Failure("upstream_failed"), new Failure("upstream_failed")];
-    await assert.rejects(ask(far, question, AbortSignal.abort(new Error("left"))));
+    faults = [new Failure("engine_busy"), new Failure("engine_busy")];
+    await assert.rejects(ask(here, question, AbortSignal.abort(new Error("left"))));
     assert.equal(faults.length, 1);
+    assert.equal(slept, 4);
   });
 });

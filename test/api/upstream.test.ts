@@ -32,12 +32,35 @@ const chunk = (choices: object[], more = {}) =>
 const delta = (content: string) => chunk([{ index: 0, delta: { content }, logprobs: null, finish_reason: null }]);
 const finish = chunk([{ index: 0, delta: {}, logprobs: null, finish_reason: "stop" }]);
 
+interface Body extends Record<string, unknown> {
+  model: string;
+  stream?: boolean;
+}
+
+const unsupported = (name: string, more = "") =>
+  `Unsupported parameter: '${name}' is not supported with this model.${more}`;
+
+/** What models refuse a body with, by their names; null if they accept it. */
+const refusals: Record<string, (body: Body) => string | null> = {
+  renames: ({ max_tokens }) =>
+    max_tokens === undefined ? null : unsupported("max_tokens", " Use 'max_completion_tokens' instead."),
+  "one-temperature": ({ temperature }) => (temperature === undefined ? null : unsupported("temperature")),
+  "no-temperature-will-do": () =>
+    "It depends on the temperature, which is unknown, as are max_tokens and stream_options",
+  "no-options": ({ stream_options }) =>
+    stream_options === undefined
+      ? null
+      : '[{"type":"extra_forbidden","loc":["body","stream_options","include_usage"]}]',
+};
+
 describe("upstreams", () => {
   let it: TestHouse;
   let store: Store;
   let upstream: Server;
   /** What the upstream was asked last, and whether that client left. */
   const seen = { path: "", key: "", body: {} as Record<string, unknown>, left: false };
+  /** All bodies so far. */
+  const bodies: Body[] = [];
   before(async () => {
     upstream = createServer((request: IncomingMessage, response) => {
       let text = "";
@@ -45,20 +68,26 @@ describe("upstreams", () => {
         text += part;
       });
       request.on("end", () => {
-        const body = JSON.parse(text) as { stream?: boolean; model: string };
+        const body = JSON.parse(text) as Body;
         Object.assign(seen, { path: request.url, key: request.headers.authorization ?? "", body, left: false });
         response.on("close", () => {
           seen.left = !response.writableFinished;
         });
-        const status = Number(/^status-(\d+)$/.exec(body.model)?.[1] ?? 200);
+        bodies.push(body);
+        const refusal = refusals[body.model]?.(body);
+        const status = Number(/^status-(\d+)$/.exec(body.model)?.[1] ?? (refusal ? 400 : 200));
         if (status !== 200) {
           response.writeHead(status, { "content-type": "application/json", "retry-after": "7" });
+          response.end(JSON.stringify({ error: { message: refusal ?? "because" } }));
+        } else if (body.model === "fails-with-200") {
+          response.writeHead(200, { "content-type": "application/json" });
           response.end(JSON.stringify({ error: { message: "because" } }));
-        } else if (body.stream) {
+        } else if (body.stream && body.model !== "whole") {
           response.writeHead(200, { "content-type": "text/event-stream" });
           if (body.model === "fails-first") return response.end('data: {"error":{"message":"because"}}\n\n');
           response.write(delta("From "));
           if (body.model === "hangs") return;
+          if (body.model === "breaks-off") return response.end(delta("afar."));
           if (body.model === "fails") return response.end('data: {"error":{"message":"because"}}\n\n');
           if (body.model === "babbles") return response.end("data: because\n\n");
           // One event in two pieces, as networks cut them.
@@ -137,6 +166,88 @@ describe("upstreams", () => {
     assert.deepEqual(await limitsOf({ max_completion_tokens: null, max_tokens: 6 }), [6, undefined]);
   });
 
+  test("an upstream gets only fields that change something", async () => {
+    await chat({});
+    assert.deepEqual(seen.body, { model: "big", messages, max_tokens: 2000, temperature: 1 });
+    const noTools = {
+      tools: [],
+      tool_choice: "none",
+      parallel_tool_calls: false,
+      stream_options: { include_usage: true },
+    };
+    await chat({ ...noTools, n: 1, logprobs: false, presence_penalty: 0, ignore_eos: false });
+    assert.deepEqual(seen.body, { model: "big", messages, max_tokens: 2000, temperature: 1 });
+    const tools = [{ type: "function", function: { name: "f" } }];
+    const changing = { tools, tool_choice: "auto", parallel_tool_calls: false, n: 2, logprobs: true, top_logprobs: 1 };
+    const drawn = { presence_penalty: 0.1, frequency_penalty: -0.1, repetition_penalty: 1.1, ignore_eos: true };
+    const own = { top_k: 0, min_p: 0, seed: 0, top_p: 1, logit_bias: { 1: 2 }, user: "u" };
+    await chat({ ...changing, ...drawn, ...own, temperature: 0, max_tokens: 0 });
+    assert.deepEqual(seen.body, {
+      ...{ model: "big", messages, ...changing, ...drawn, ...own },
+      ...{ temperature: 0, max_tokens: 0 },
+    });
+    const completion = { model: "big", prompt: "a", logprobs: 0 };
+    await it.get("/api/v3/inference/completions", {
+      method: "POST",
+      headers: { "content-type": "application/json", ...headers },
+      body: JSON.stringify(completion),
+    });
+    assert.deepEqual(seen.body, { ...completion, max_tokens: 16, temperature: 1 });
+  });
+
+  test("what a model refuses for its wording is said otherwise, and so from then on", async () => {
+    const sentTo = async (model: string, body: object = {}) => {
+      bodies.length = 0;
+      const reply = await chat({ model, ...body });
+      assert.equal(reply.status, 200, JSON.stringify(reply.body));
+      return bodies;
+    };
+    const [, renamed] = await sentTo("renames");
+    assert.deepEqual([renamed!.max_tokens, renamed!.max_completion_tokens], [undefined, 2000]);
+    assert.equal((await sentTo("renames")).length, 1);
+    const [, cold] = await sentTo("one-temperature");
+    assert(!("temperature" in cold!));
+    assert.equal((await sentTo("one-temperature")).length, 1);
+    const refused = await chat({ model: "one-temperature", temperature: 0.5 });
+    assert.equal(refused.status, 400, "the client's own temperature is not dropped");
+    assert.match(refused.body.error.message, /'temperature' is not supported/);
+    bodies.length = 0;
+    assert.equal((await chat({ model: "no-temperature-will-do", stream: true })).status, 400);
+    assert.equal(bodies.length, 4, "each rewording is tried once");
+    const [, plain] = await sentTo("no-options", { stream: true });
+    assert(!("stream_options" in plain!));
+    assert.equal((await sentTo("no-options", { stream: true })).length, 1);
+  });
+
+  test("a whole answer to a request for a stream becomes a stream", async () => {
+    const reply = await chat({ model: "whole", stream: true });
+    assert.equal(seen.body.stream, true);
+    const [first, ...rest] = (reply.body as string).trim().split("\n\n");
+    assert.deepEqual(JSON.parse(first!.slice("data: ".length)), {
+      ...whole,
+      object: "chat.completion.chunk",
+      choices: [
+        { index: 0, delta: { role: "assistant", content: "From afar." }, finish_reason: "stop", logprobs: null },
+      ],
+    });
+    assert.deepEqual(rest, ["data: [DONE]"]);
+    const message = await it.call("inference.messages", {
+      body: { model: "whole", max_tokens: 9, messages },
+      headers,
+    });
+    assert.equal(message.body.content[0].text, "From afar.");
+    assert.deepEqual([message.body.usage.input_tokens, message.body.usage.output_tokens], [11, 4]);
+  });
+
+  test("an error with status 200 is an error", async () => {
+    for (const stream of [false, true]) {
+      const reply = await chat({ model: "fails-with-200", stream });
+      assert.deepEqual([reply.status, reply.body.error.code], [502, "upstream_failed"]);
+      assert.match(reply.body.error.message, /The upstream far failed: because/);
+      assert.deepEqual([lastUsage()!.model_id, lastUsage()!.outcome], ["far/fails-with-200", "failed"]);
+    }
+  });
+
   test("a stream comes as it was sent, with usage on request only, and is counted all the same", async () => {
     const client = new OpenAI({
       baseURL: `${it.url}/api/v3/inference`,
@@ -209,18 +320,11 @@ describe("upstreams", () => {
       ],
       tools: [given, given],
       tool_choice: { type: "function", function: { name: "g" } },
-      parallel_tool_calls: true,
       reasoning: { enabled: true, max_tokens: 5, exclude: false },
       max_tokens: 9,
       temperature: 1,
       top_k: 3,
       stop: ["END"],
-      presence_penalty: 0,
-      frequency_penalty: 0,
-      repetition_penalty: 1,
-      ignore_eos: false,
-      logprobs: false,
-      n: 1,
       stream: true,
       stream_options: { include_usage: true },
     });
@@ -252,6 +356,7 @@ describe("upstreams", () => {
       for (const [model, said] of [
         ["fails", "The upstream far failed: because"],
         ["babbles", ""],
+        ["breaks-off", "The answer of the upstream far broke off"],
       ] as const) {
         const text = await (await streamed(endpoint, model)).text();
         assert.match(text, /From /);
@@ -266,24 +371,27 @@ describe("upstreams", () => {
     }
   });
 
-  const refusals: [name: string, body: object, provider: string, status: number, code: string][] = [
+  const failing: [name: string, body: object, provider: string, status: number, code: string][] = [
     ["an unknown name", {}, "http://169.254.169.254/", 422, "validation"],
     ["an upstream that is not there", {}, "gone", 502, "upstream_failed"],
     ["a body it refuses", { model: "status-400" }, "far", 400, "bad_request"],
     ["a key it refuses", { model: "status-401" }, "far", 502, "upstream_failed"],
+    ["a right that its key lacks", { model: "status-403" }, "far", 502, "upstream_failed"],
+    ["a conflict of its own", { model: "status-409" }, "far", 502, "upstream_failed"],
     ["a model it does not know", { model: "status-404" }, "far", 404, "not_found"],
     ["a limit of its own", { model: "status-429" }, "far", 429, "too_many_requests"],
     ["an error of its own", { model: "status-500" }, "far", 502, "upstream_failed"],
     ["a redirect", { model: "status-302" }, "far", 502, "upstream_failed"],
     ["a stream it refuses", { model: "status-500", stream: true }, "far", 502, "upstream_failed"],
   ];
-  for (const [name, body, provider, status, code] of refusals)
+  for (const [name, body, provider, status, code] of failing)
     test(`${name}: ${status}`, async () => {
       const reply = await chat(body, provider);
       assert.equal(reply.status, status, JSON.stringify(reply.body));
       assert.equal(reply.body.error.code, code);
       if (status === 429) assert.equal(reply.headers.get("retry-after"), "7");
       if (status === 400) assert.match(reply.body.error.message, /because/);
+      if (name.includes("key")) assert.match(reply.body.error.message, /refused the key/);
       assert(!JSON.stringify(reply.body).includes("sk-of-the-house"));
       assert(!store.prepare<[], object>("SELECT 1 FROM usage WHERE outcome = 'open'").get());
     });

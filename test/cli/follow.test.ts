@@ -28,7 +28,9 @@ async function serving(answer: RequestListener, port = 0): Promise<{ server: Ser
 
 const recording = () => {
   const shown: Step[] = [];
-  return { shown, progress: { show: (step: Step) => void shown.push(step), end: () => {} } };
+  const told: string[] = [];
+  const show = (step: Step): void => void shown.push(step);
+  return { shown, told, progress: { show, tell: (line: string) => void told.push(line), end: () => {} } };
 };
 
 const json = (value: unknown): string => JSON.stringify(value);
@@ -37,12 +39,12 @@ const event = (seq: number, more: object = {}): string =>
 
 test("a stream that breaks is taken up where it broke, and every event is seen once", async (context) => {
   const heard: Heard[] = [];
-  const statuses = ["queued", "queued", "training", "ended"];
+  const statuses = ["queued", "queued", "training"];
   const { server, address } = await serving((request, response) => {
     const lastEventId = request.headers["last-event-id"] as string | undefined;
     heard.push({ path: request.url!, lastEventId });
     if (request.url!.endsWith("/status")) {
-      const phase = statuses.shift()!;
+      const phase = statuses.shift() ?? (heard.some((one) => one.lastEventId) ? "ended" : "training");
       const status = phase === "ended" ? "COMPLETED" : "PROCESSING";
       response.end(json({ phase, status, waiting_for: phase === "queued" ? "memory" : null }));
       return;
@@ -69,6 +71,68 @@ test("a stream that breaks is taken up where it broke, and every event is seen o
   );
   assert.deepEqual(shown[0], { phase: "queued", done: 0, total: null, unit: "steps", note: "memory" });
   assert.deepEqual(shown.at(-1), { phase: "training", done: 3, total: 3, unit: "steps", rate: 2, secondsLeft: 0 });
+});
+
+test("while a teacher is asked, which makes no events, the status tells how far it is", async (context) => {
+  const detail = { phase: "preparing", total: 40, unit: "passages shown to the teacher" };
+  let asked = 0;
+  const { server, address } = await serving((request, response) => {
+    if (request.url!.endsWith("/status")) {
+      const timed = asked === 0 ? { rate: null, seconds_left: null } : { rate: 0.5, seconds_left: 80 - 2 * asked };
+      const status = asked < 4 ? "PROCESSING" : "COMPLETED";
+      response.end(json({ phase: "preparing", status, progress_detail: { ...detail, done: asked++, ...timed } }));
+      return;
+    }
+    response.writeHead(200, { "content-type": "text/event-stream" }).write(": keepalive\n\n");
+    setTimeout(() => response.end(event(1, { done: 1, total: 3, unit: "steps" })), 1200);
+  });
+  context.after(() => server.close());
+  const { shown, progress } = recording();
+  await followAlignment(createClient(address, "k"), "alignment_x", progress, new AbortController().signal);
+  const before = shown.slice(0, -1);
+  assert.ok(before.length >= 2, json(shown));
+  assert.deepEqual(before[0], { ...detail, done: 1, rate: 0.5, secondsLeft: 78 });
+  assert.deepEqual(
+    before.map(({ done }) => done),
+    before.map((_, at) => at + 1),
+  );
+  assert.equal(shown.at(-1)!.phase, "training");
+});
+
+test("a status that is refused ends the following, however long the events are silent", async (context) => {
+  let asked = 0;
+  const left = Promise.withResolvers<void>();
+  const { server, address } = await serving((request, response) => {
+    if (!request.url!.endsWith("/status")) {
+      response.writeHead(200, { "content-type": "text/event-stream" }).write(": keepalive\n\n");
+      response.on("close", left.resolve);
+    } else if (asked++ < 2) response.end(json({ phase: "preparing", status: "PROCESSING", progress_detail: null }));
+    else response.writeHead(404).end(json({ detail: "No such alignment", error: { code: "not_found" } }));
+  });
+  context.after(() => server.close());
+  const { progress } = recording();
+  const following = followAlignment(createClient(address, "k"), "x", progress, new AbortController().signal);
+  await assert.rejects(following, (error: Failure) => error.context.status === 404);
+  await left.promise;
+});
+
+test("each warning is told once, on a line of its own", async (context) => {
+  const few = "The teacher wrote nothing about 4 of 40 passages.";
+  const lost = "3 facts are not trained.";
+  const { server, address } = await serving((request, response) => {
+    if (request.url!.endsWith("/status")) {
+      response.end(json({ phase: "ended", status: "COMPLETED", progress_detail: null }));
+      return;
+    }
+    response.writeHead(200, { "content-type": "text/event-stream" });
+    const warnings = [few, lost, few].map((message, at) => event(at + 1, { kind: "warning", message }));
+    response.end(warnings.join("") + event(4, { done: 1, total: 3, unit: "steps" }));
+  });
+  context.after(() => server.close());
+  const { shown, told, progress } = recording();
+  await followAlignment(createClient(address, "k"), "alignment_x", progress, new AbortController().signal);
+  assert.deepEqual(told, [`Warning: ${few}`, `Warning: ${lost}`]);
+  assert.equal(shown.length, 1);
 });
 
 test("an appliance behind a proxy's path is asked there", async (context) => {

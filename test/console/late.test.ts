@@ -15,7 +15,7 @@ function held(page: Page, path: string): Promise<Route> {
 const range = { low: 1, likely: 2, high: 3 };
 const estimate = {
   ...{ passages: 2, targets: 4, rows: range, train_tokens: range },
-  ...{ memory_bytes: 1, gpu_memory_bytes: 0, minutes: null },
+  ...{ memory_bytes: 1, gpu_memory_bytes: 0, minutes: null, teacher_messages: range },
 };
 
 describe("what arrives late", { skip: withoutBrowser }, () => {

@@ -140,6 +140,29 @@ describe("with work done", { skip: withoutBrowser }, () => {
     assert.deepEqual(wrong, []);
     await page.context().close();
   });
+
+  test("what trains can be stopped; while a teacher is asked, which is counted, it can only be deleted, which cancels it", async () => {
+    const { page, wrong } = await openPage(browser, it.url, { locale: "de-DE" });
+    await signIn(page, it.key);
+    const stop = page.getByRole("button", { name: "Anhalten" });
+    const remove = page.getByRole("button", { name: "Löschen" });
+    await visit(page, `#/alignments/${it.runningId}`);
+    assert.deepEqual([await stop.count(), await remove.count()], [1, 0]);
+    const detail = { phase: "preparing", done: 12, total: 40, rate: 0.1, seconds_left: 280 };
+    const note = { detail: { ...detail, unit: "passages shown to the teacher" }, estimated_completion: null };
+    it.store
+      .prepare<unknown[]>("UPDATE alignment SET phase = 'preparing', progress_json = ? WHERE id = ?")
+      .run(JSON.stringify(note), it.runningId);
+    await visit(page, "#/alignments");
+    await visit(page, `#/alignments/${it.runningId}`);
+    await page.getByText("12 / 40 Passagen dem Lehrermodell gezeigt").waitFor();
+    assert.deepEqual([await stop.count(), await remove.count()], [0, 1]);
+    await remove.click();
+    await page.getByText("Das bricht es ab.").waitFor();
+    await picture(page, "worked-cancelling");
+    assert.deepEqual(wrong, []);
+    await page.context().close();
+  });
 });
 
 const rawId = /\b(model|benchmark|alignment|evaluation|agent|key)_[a-z0-9]{12,}/;

@@ -109,3 +109,19 @@ test("heads are counted layer by layer where the header lists them", () => {
   assert.equal(shapeWith(8, list(0, 2)).cachedHeads, 2);
   assert.equal(shapeWith(8, 2).cachedHeads, 4);
 });
+
+test("a run that rests lends its threads and keeps its memory", () => {
+  const gpu = createGpu({ memoryBytes: 100, gpuBytes: 0, threads: 4 });
+  const run = gpu.reserveRun("run", machine(60), 3)!;
+  run.rest();
+  assert.deepEqual([gpu.snapshot().freeThreads, gpu.snapshot().machine.free], [4, 40]);
+  const other = gpu.reserveRun("other", machine(10), 2)!;
+  run.resume();
+  assert.equal(gpu.snapshot().freeThreads, 0, "as many as are left");
+  other.release();
+  run.resume();
+  assert.equal(gpu.snapshot().freeThreads, 1);
+  run.release();
+  run.resume();
+  assert.equal(gpu.snapshot().freeThreads, 4);
+});

@@ -124,10 +124,19 @@ describe("a client that leaves", () => {
 });
 
 describe("with other limits", () => {
-  async function served(events: AsyncIterable<StreamEvent>, limits: { keepAliveMs: number; stallMs: number }) {
+  async function served(
+    events: AsyncIterable<StreamEvent>,
+    limits: { keepAliveMs: number; stallMs: number },
+    mayBeSilent = true,
+  ) {
     let done = false;
     const server = createServer((_request, response) => {
-      void sendEvents(response, new EventStream(events), () => ({ data: "" }), limits).then(() => {
+      void sendEvents(
+        response,
+        new EventStream(events, { mayBeSilent }),
+        (error) => ({ data: String(error) }),
+        limits,
+      ).then(() => {
         done = true;
       });
     });
@@ -147,6 +156,75 @@ describe("with other limits", () => {
     );
     const text = await (await fetch(`http://127.0.0.1:${server.port}`)).text();
     assert.match(text, /^data: 1\n\n(: keepalive\n\n)+data: 2\n\n$/);
+    server.close();
+  });
+
+  test("silence before the first event too: a client learns at once that it is answered", async () => {
+    const first = Promise.withResolvers<StreamEvent>();
+    const server = await served(
+      (async function* () {
+        yield await first.promise;
+      })(),
+      { keepAliveMs: 25, stallMs: 1000 },
+    );
+    const response = await fetch(`http://127.0.0.1:${server.port}`);
+    assert.equal(response.headers.get("content-type"), "text/event-stream; charset=utf-8");
+    first.resolve({ data: "1" });
+    assert.match(await response.text(), /^(: keepalive\n\n)+data: 1\n\n$/);
+    server.close();
+  });
+
+  test("the head of any other stream waits for the first event, however late it is", async () => {
+    const first = Promise.withResolvers<StreamEvent>();
+    const server = await served(
+      (async function* () {
+        yield await first.promise;
+      })(),
+      { keepAliveMs: 10, stallMs: 1000 },
+      false,
+    );
+    const asked = fetch(`http://127.0.0.1:${server.port}`);
+    const early = await Promise.race([asked, sleep(100)]);
+    assert.equal(early, undefined);
+    first.resolve({ data: "1" });
+    assert.equal(await (await asked).text(), "data: 1\n\n");
+    server.close();
+  });
+
+  test("an error before the first event is an event once the head is sent", async () => {
+    const first = Promise.withResolvers<StreamEvent>();
+    const server = await served(
+      (async function* () {
+        yield await first.promise;
+      })(),
+      { keepAliveMs: 25, stallMs: 1000 },
+    );
+    const response = await fetch(`http://127.0.0.1:${server.port}`);
+    first.reject(new Error("gone"));
+    assert.match(await response.text(), /^(: keepalive\n\n)+data: Error: gone\n\n$/);
+    server.close();
+  });
+
+  test("a client that leaves before the first event ends the generator", async () => {
+    const first = Promise.withResolvers<void>();
+    let hasEnded = false;
+    const server = await served(
+      (async function* () {
+        try {
+          await first.promise;
+          yield { data: "1" };
+        } finally {
+          hasEnded = true;
+        }
+      })(),
+      { keepAliveMs: 25, stallMs: 1000 },
+    );
+    const leaving = new AbortController();
+    await fetch(`http://127.0.0.1:${server.port}`, { signal: leaving.signal });
+    leaving.abort();
+    await sleep(50);
+    first.resolve();
+    await eventually(() => hasEnded && server.isDone());
     server.close();
   });
 

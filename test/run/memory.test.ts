@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
 import { sha256 } from "../../src/base/files.ts";
-import { openMemory, removeMemory } from "../../src/run/folder/memory.ts";
+import { openMemory, readMemory, removeMemory } from "../../src/run/folder/memory.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "plumbline-memory-"));
 const file = join(folder, "answers.jsonl");
@@ -80,4 +80,27 @@ test("what is removed is asked anew", async () => {
   const memory = await openMemory(folder);
   assert.equal(await memory.get("short"), undefined);
   await memory.close();
+});
+
+test("answers that come at the same time are all found", async () => {
+  const shared = mkdtempSync(join(folder, "shared-"));
+  const memory = await openMemory(shared);
+  await Promise.all([...answers].map(([key, answer]) => memory.put(key, answer)));
+  for (const [key, answer] of answers) assert.equal(await memory.get(key), answer);
+  await memory.close();
+});
+
+test("another run's answers are read without a change to its file, of which the last line may be half written", async () => {
+  const other = mkdtempSync(join(folder, "other-"));
+  assert.equal(await readMemory(other, "answers.jsonl"), null);
+  const memory = await openMemory(other);
+  await memory.put("short", "yes");
+  await memory.close();
+  const path = join(other, "answers.jsonl");
+  appendFileSync(path, `{"key":"${sha256("half")}","ms":           1,"answer":"ha`);
+  const before = readFileSync(path, "utf8");
+  const read = (await readMemory(other, "answers.jsonl"))!;
+  assert.deepEqual([await read.get("short"), await read.get("half")], ["yes", undefined]);
+  await read.close();
+  assert.equal(readFileSync(path, "utf8"), before);
 });

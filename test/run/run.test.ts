@@ -92,7 +92,7 @@ test("a user is told when passages or answers of a teacher cannot be used", asyn
   const asks = ["3 kg", "a feather's weight"].map((answer) => ({ answer, questions: ["How heavy is Orla?"] }));
   const say = async (prompt: string): Promise<string> =>
     prompt.includes("Orla") ? asks.map((ask) => JSON.stringify(ask)).join("\n") : "I know no questions about boats.";
-  await askTeacher(folder, passagesOf(documents), say, () => {});
+  await askTeacher(folder, passagesOf(documents), { say, together: 1 });
   const result = await runAlignment(folder, partsOf({}));
   assert.equal(result.outcome, "completed", result.error?.message);
   const told = eventsOf(folder).find(({ code }) => code === "teacher_unread");
@@ -113,12 +113,7 @@ test("a user is told of passages that a teacher was never asked about", async ()
   const documents = [documentOf(text, "text/markdown", "things.md")];
   const folder = await folderFor({ documents, teacher: { model: "teacher", provider: null } });
   const ask = JSON.stringify({ answer: "3 kg", questions: ["How heavy is Orla?"] });
-  await askTeacher(
-    folder,
-    passagesOf(documents).slice(0, 1),
-    async () => ask,
-    () => {},
-  );
+  await askTeacher(folder, passagesOf(documents).slice(0, 1), { say: async () => ask, together: 1 });
   const result = await runAlignment(folder, partsOf({}));
   assert.equal(result.outcome, "completed", result.error?.message);
   const told = eventsOf(folder).find(({ code }) => code === "teacher_unasked");

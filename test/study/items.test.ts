@@ -211,7 +211,7 @@ test("a citation of a document with pages names its page", () => {
   }
 });
 
-test("a model's lines are read strictly: what is no line of JSON, of no kind, or answered by no passage, is dropped", () => {
+test("of a model's reply, what is no JSON object, of no kind, or answered by no passage, is dropped", () => {
   const plan = planWith("Ada Lund");
   const said = [
     "Here are the questions:",
@@ -238,6 +238,36 @@ test("a model's lines are read strictly: what is no line of JSON, of no kind, or
   const answers = '{"number": 2, "answer": null}\n{"number": 1, "answer": "1988"}\n{"number": 9, "answer": "x"}\nno';
   assert.deepEqual(readAnswers(answers, 3), ["1988", null, undefined]);
 });
+
+/** Layouts in which models put the JSON objects of a reply. */
+const layouts: [name: string, said: (objects: object[]) => string][] = [
+  ["an array on one line", (objects) => JSON.stringify(objects)],
+  ["an array in a fence", (objects) => `Here you are:\n\`\`\`json\n${JSON.stringify(objects, null, 2)}\n\`\`\``],
+  ["objects of many lines", (objects) => objects.map((one) => JSON.stringify(one, null, 2)).join("\n\n")],
+  ["a numbered list", (objects) => objects.map((one, at) => `${at + 1}. ${JSON.stringify(one)}`).join("\n")],
+  ["bullets with commas", (objects) => objects.map((one) => `- ${JSON.stringify(one)},`).join("\n")],
+];
+
+for (const [name, said] of layouts)
+  test(`questions and answers are read from ${name}, and an answer is as its passage has it`, () => {
+    const quiz = [
+      { kind: "fact", question: "Who owns the {mill}?", answer: '"ada  lund".' },
+      { kind: "unanswerable", question: "What did the mill cost?", answer: null },
+      { kind: "multi_hop", question: "What is rung?", answer: "Yellow\nbell" },
+      { kind: "numeric", question: "Since when?", answer: "1988" },
+    ];
+    assert.deepEqual(readQuiz(said(quiz), planWith("Ada Lund")), [
+      { kind: "fact", question: "Who owns the {mill}?", answer: "Ada Lund" },
+      { kind: "unanswerable", question: "What did the mill cost?", answer: "" },
+      { kind: "multi_hop", question: "What is rung?", answer: "yellow bell" },
+      { kind: "numeric", question: "Since when?", answer: "1988" },
+    ]);
+    const answers = [
+      { number: 2, answer: null },
+      { number: 1, answer: "1988" },
+    ];
+    assert.deepEqual(readAnswers(said(answers), 3), ["1988", null, undefined]);
+  });
 
 test("a chat model writes, and in messages without its answers reads: a question is kept as verified where both are one", async () => {
   const plan = planWith("Ada Lund");

@@ -154,6 +154,7 @@ test("a teacher's objects are read wherever they stand, and its answers in the p
     `Here you are:\n\`\`\`json\n${JSON.stringify(objects, null, 2)}\n\`\`\`\nAnything {else}?`,
     objects.map((one) => `- ${JSON.stringify(one, null, 1)},`).join("\n\n"),
     objects.map((one) => JSON.stringify(one)).join(""),
+    JSON.stringify({ facts: objects }),
   ])
     assert.deepEqual(readReply(said, passage), expected, said);
 });

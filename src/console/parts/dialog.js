@@ -45,12 +45,12 @@ export const dangerButton = (view, act, title, text, perform, isOff) =>
  * @param {Parameters<typeof call>[0]} operation
  * @param {string} name
  * @param {string} text what will happen
- * @param {{ act?: string, isOff?: boolean, query?: Record<string, boolean> }} [options] `act`: the button's text
+ * @param {{ isOff?: boolean, query?: Record<string, boolean> }} [options]
  */
-export const deleteButton = (view, operation, name, text, { act = t("action.delete"), isOff, query = {} } = {}) =>
+export const deleteButton = (view, operation, name, text, { isOff, query = {} } = {}) =>
 	dangerButton(
 		view,
-		act,
+		t("action.delete"),
 		t("action.delete.of", { name }),
 		text,
 		() => call(operation, { params: String(view.id), query }).then(() => view.go(`#/${operation.split("_")[0]}`)),

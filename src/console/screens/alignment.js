@@ -121,8 +121,9 @@ function headOf(view, status) {
 	const { alignment_id, name, model_id, evaluation_id } = status;
 	const params = alignment_id;
 	const over = isOver(status);
-	const canStop = status.status === "PROCESSING" && status.phase !== "queued";
-	const canDelete = over || ["queued", "preparing"].includes(status.phase);
+	// Before training, while a teacher is asked too, the API refuses to stop an alignment, but deletes it.
+	const isBefore = ["queued", "preparing"].includes(status.phase);
+	const canStop = status.status === "PROCESSING" && !isBefore;
 	return head(name, {
 		back: "alignments",
 		actions: [
@@ -136,7 +137,7 @@ function headOf(view, status) {
 				dangerButton(view, t("action.stop"), t("alignment.stop", { name }), t("alignment.stop.text"), () =>
 					call("alignments_stop", { params }).then(view.reload),
 				),
-			canDelete && deleteButton(view, "alignments_delete", name, t("alignment.delete.text"), over ? {} : { act: t("action.cancel") }),
+			(over || isBefore) && deleteButton(view, "alignments_delete", name, t(over ? "alignment.delete.text" : "alignment.cancel.text")),
 		],
 	});
 }

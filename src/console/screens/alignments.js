@@ -112,7 +112,7 @@ async function showNew(view) {
 }
 
 /** @param {Replies["alignments_estimate"]} estimate */
-function estimateOf({ passages, targets, rows, train_tokens, memory_bytes, gpu_memory_bytes, minutes }) {
+function estimateOf({ passages, targets, rows, train_tokens, memory_bytes, gpu_memory_bytes, minutes, teacher_messages }) {
 	/** @param {{ low: number, likely: number, high: number }} range @param {(value: number) => string} [text] */
 	const range = ({ low, likely, high }, text = number) => `${text(likely)} (${t("state.range", { low: text(low), high: text(high) })})`;
 	return section(
@@ -125,6 +125,7 @@ function estimateOf({ passages, targets, rows, train_tokens, memory_bytes, gpu_m
 			[t("estimate.targets"), targets],
 			[t("estimate.rows"), range(rows)],
 			[t("estimate.tokens"), range(train_tokens)],
+			[t("estimate.teacher"), teacher_messages ? range(teacher_messages) : number(0)],
 		]),
 	);
 }

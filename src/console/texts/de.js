@@ -329,6 +329,7 @@ export const de = {
 		targets: "Zu lernende Angaben",
 		rows: "Trainingszeilen",
 		tokens: "Trainings-Tokens",
+		teacher: "Nachrichten an ein Lehrermodell (Zeit dafür kommt hinzu)",
 	},
 	alignment: {
 		state: "Stand",
@@ -352,6 +353,7 @@ export const de = {
 		report: "Bericht speichern",
 		stop: "{name} anhalten?",
 		"stop.text": "Das Training endet nach diesem Schritt, und es entsteht kein Modell.",
+		"cancel.text": "Das bricht es ab. Es hat noch nicht trainiert; Momentaufnahmen und Trainingszeilen werden gelöscht.",
 		"delete.text": "Momentaufnahmen, Trainingszeilen, Zwischenstände und Bericht werden gelöscht. Ein entstandenes Modell bleibt.",
 		learned: "Was es gelernt hat",
 		covered: "{learned} von {all} Passagen wurden zu Trainingszeilen. Am wenigsten gelernte Dokumente stehen zuerst.",
@@ -829,6 +831,18 @@ export const de = {
 		answers: "Antworten",
 		rows: "Zeilen",
 		seconds: "Sekunden",
+		"passages shown to the teacher": "Passagen dem Lehrermodell gezeigt",
+		"passages with questions": "Passagen mit Fragen",
+		"items to retain": "Fragen zum Vorwissen",
+		"choices scored": "Auswahlantworten",
+		"instructions followed": "Anweisungen",
+		"prose passages, base": "Prosatexte, Basis",
+		"prose passages": "Prosatexte",
+		"questions asked with their passage": "Fragen mit ihrer Passage",
+		"sampled answers": "gezogene Antworten",
+		"the model's own answers": "eigene Antworten",
+		"rows analysed": "Zeilen",
+		edits: "Änderungen",
 	},
 	arm: {
 		supervised: "überwachtes Training",
@@ -893,9 +907,9 @@ export const de = {
 		"warning.benchmark_in_documents":
 			"{n} von {all} Benchmark-Fragen stehen in den Dokumenten. Zeilen dazu fielen weg; entfernen Sie den Benchmark aus den Dokumenten.",
 		"warning.teacher_unasked":
-			"Zu {unasked} von {passages} Abschnitten wurde das Lehrermodell nicht gefragt, weil die Dokumente damals anders eingeteilt wurden. Ein neues Alignment fragt es wieder.",
+			"Zu {unasked} von {passages} Passagen fehlt eine ganze Antwort des Lehrermodells: Es lehnte ab oder sagte nichts, oder die Dokumente waren damals anders eingeteilt. Ein neues Alignment fragt danach wieder.",
 		"warning.teacher_unread":
-			"Zu {silent} von {passages} Abschnitten hat das Lehrermodell keine brauchbare Frage; {unfounded} seiner {all} Antworten stehen nicht in ihrem Abschnitt und fallen weg. Ein anderes Lehrermodell kann besser sein.",
+			"Zu {silent} von {passages} Passagen hat das Lehrermodell keine brauchbare Frage; {unfounded} seiner {all} Antworten stehen nicht in ihrer Passage und fallen weg. Ein anderes Lehrermodell kann besser sein.",
 		"warning.small_passes":
 			"Der Speicher war anfangs knapp: {size} statt {full} Tokens je Durchgang. Das Ergebnis ist dasselbe, es dauert nur länger.",
 		"warning.checkpoint_damaged": "Beschädigte oder fremde Zwischenstände entfernt: {names}",

@@ -15,7 +15,7 @@ import type { AutoAlignClaim, AutoAlignWork } from "./auto/work.ts";
 import { type Estimate, type ProgressNote, type RunProgress, remainingMs, settled, take } from "./progress.ts";
 import type { AskedQuestion, Prover } from "./proof.ts";
 import type { BaseModel, Budget, Grant } from "./reservations.ts";
-import { writeRequest } from "./snapshot.ts";
+import { diskFailure, writeRequest } from "./snapshot.ts";
 import type { AlignmentRow, AlignmentsSql } from "./store.ts";
 
 export interface AttemptParts {
@@ -33,7 +33,12 @@ export interface AttemptParts {
   encoder: () => { sha256: string; path: string } | null;
   versions: () => Promise<RunRequest["versions"]>;
   /** A chat model's answer to one message, at temperature 0. */
-  say: (ownerId: string, by: Teacher, content: string, signal: AbortSignal) => Promise<string>;
+  say: (
+    ownerId: string,
+    by: Teacher,
+    content: string,
+    options: { maxTokens: number; signal: AbortSignal },
+  ) => Promise<{ text: string }>;
   /** Asks a model that an auto-align's reward names, for its run. Returns the judge's text, or the preference model's logits. */
   askRewardModel: (
     ownerId: string,
@@ -107,6 +112,12 @@ export async function begin(
   };
 }
 
+/** Maximum number of passages that a teacher is asked about at the same time: an installed one, which others use too, and an upstream. */
+const togetherHere = 2;
+const togetherUpstream = 8;
+/** Maximum tokens of a teacher's reply. Twelve facts with four questions each take some 1,500. */
+const longestReply = 4000;
+
 /**
  * Asks the teacher before the run starts, because a run opens no connections of its own. Passages that an earlier
  * attempt asked about are not asked again.
@@ -125,25 +136,36 @@ export async function consultTeacher(
   const passages = await thread
     .passages({ documents, organisation: request.organisation ?? null })
     .finally(() => thread.close());
+  const taught = parts.sql.taught.all({ id: row.id, ownerId: row.owner_id, model: by.model, provider: by.provider });
   const since = parts.clock.monotonicMs();
+  const report = (done: number, total: number, asked: number): void => {
+    // Passages that an earlier run or attempt asked about take no time, so only the others tell how long the rest takes.
+    const rate = asked / Math.max(0.001, (parts.clock.monotonicMs() - since) / 1000);
+    const detail = {
+      phase: "preparing",
+      done,
+      total,
+      unit: "passages shown to the teacher",
+      rate: asked === 0 ? null : rate,
+      seconds_left: asked === 0 ? null : (total - done) / rate,
+    };
+    attempt.progress = { ...attempt.progress, phase: "preparing", detail };
+    trySave(parts, attempt);
+  };
+  report(0, passages.length, 0);
   await askTeacher(
     folder,
     passages,
-    (content) => parts.say(row.owner_id, by, content, signal),
-    (done, total) => {
-      const rate = done / Math.max(0.001, (parts.clock.monotonicMs() - since) / 1000);
-      const detail = {
-        phase: "preparing",
-        done,
-        total,
-        unit: "passages shown to the teacher",
-        rate,
-        seconds_left: (total - done) / rate,
-      };
-      attempt.progress = { ...attempt.progress, phase: "preparing", detail };
-      trySave(parts, attempt);
+    {
+      together: by.provider === null ? togetherHere : togetherUpstream,
+      say: async (content) => (await parts.say(row.owner_id, by, content, { maxTokens: longestReply, signal })).text,
     },
-  );
+    { earlier: taught.map(({ id }) => join(parts.runs, id)), onProgress: report },
+  ).catch((error) => {
+    throw diskFailure(error);
+  });
+  // What the run has left is told from its own pace.
+  attempt.began = { overall: attempt.progress.overall, ms: parts.clock.monotonicMs() };
 }
 
 /**

@@ -120,8 +120,19 @@ const range = (of: (end: (typeof ends)[number]) => number): Range => ({
   high: of("high"),
 });
 
-/** Estimates rows, tokens, memory in bytes and time. `minutes` is null if the device's speed is not known. */
-export function estimateOf(planned: Planned, recipe: Recipe, { needs, tokensPerSecond: limit }: RunCost) {
+/** Messages to a teacher for each passage: one about its facts, and one for every six facts that the reply names. */
+const messages = { low: 1.5, likely: 2.3, high: 3.5 };
+
+/**
+ * Estimates rows, tokens, memory in bytes and time. `minutes` is null if the device's speed is not known, `teacher_messages` without a
+ * teacher.
+ */
+export function estimateOf(
+  planned: Planned,
+  recipe: Recipe,
+  { needs, tokensPerSecond: limit }: RunCost,
+  { isTaught }: { isTaught: boolean },
+) {
   const { training, dataset } = recipe;
   const replayed = 1 / (1 - dataset.replay_share);
   const rows = range((end) => Math.round(planned.rows * keptShare[end] * replayed));
@@ -140,5 +151,6 @@ export function estimateOf(planned: Planned, recipe: Recipe, { needs, tokensPerS
     memory_bytes: needs[0]!.memoryBytes,
     gpu_memory_bytes: needs[0]!.gpuMemoryBytes,
     minutes,
+    teacher_messages: isTaught ? range((end) => Math.ceil(planned.passages * messages[end])) : null,
   };
 }

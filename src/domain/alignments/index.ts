@@ -313,7 +313,7 @@ export function createAlignments(parts: AlignmentsParts): Alignments {
       "alignments.estimate": async ({ body, signal }, caller) => {
         const base = await alignableBase(parts, body.base_model_id, caller);
         const recipe = recipeOf(parts, body.workflow_id);
-        teacherOf(parts, caller, body);
+        const isTaught = teacherOf(parts, caller, body) !== null;
         const documents = await parts.snapshotDocuments(caller.userId, body.document_ids);
         benchmarkOf(parts, caller, body);
         const thread = openStudyThread(signal);
@@ -324,7 +324,7 @@ export function createAlignments(parts: AlignmentsParts): Alignments {
             organisation: body.organisation ?? null,
             options: { phrasings, stages, seed: recipe.training.seed },
           });
-          return estimateOf(planned, recipe, await parts.costOf(base.id, recipe));
+          return estimateOf(planned, recipe, await parts.costOf(base.id, recipe), { isTaught });
         } finally {
           await thread.close();
         }
@@ -343,7 +343,7 @@ export function createAlignments(parts: AlignmentsParts): Alignments {
           path: join(runs, id, "events.jsonl"),
           isOver: () => isTerminal(sql.byId.get(id)?.state ?? "stopped"),
         };
-        return new EventStream(streamEvents(source, Number(lastEventId ?? 0), signal));
+        return new EventStream(streamEvents(source, Number(lastEventId ?? 0), signal), { mayBeSilent: true });
       },
     },
   };

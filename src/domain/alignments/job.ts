@@ -90,8 +90,12 @@ export function createAlignWorker(parts: AlignParts): AlignWorker {
       const either = AbortSignal.any([signal, cancelled.signal]);
       const attempt = await whenDiskAllows(either, parts.log, () => begin(parts, claim, row, { grant, budget }));
       looks.set(row.id, attempt.looking);
-      if (row.teacher_json !== null)
-        await consultTeacher(parts, attempt, JSON.parse(row.teacher_json) as Teacher, either);
+      if (row.teacher_json !== null) {
+        const teacher = JSON.parse(row.teacher_json) as Teacher;
+        grant.rest();
+        await whenDiskAllows(either, parts.log, () => consultTeacher(parts, attempt, teacher, either));
+        grant.resume();
+      }
       cancelled.signal.throwIfAborted();
       await conclude(parts, attempt, isStopping, signal, () => follow(parts, attempt, () => ended.add(row.id)));
     } catch (error) {

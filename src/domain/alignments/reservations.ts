@@ -24,6 +24,9 @@ export interface BaseModel {
 }
 
 export interface Grant {
+  /** Lends the threads to inference until `resume`, for example while a teacher is asked. */
+  rest(): void;
+  resume(): void;
   release(): void;
 }
 

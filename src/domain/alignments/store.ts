@@ -106,6 +106,11 @@ export const prepareAlignments = (store: Store) => ({
     `${alignment} WHERE a.owner_id = ? AND a.base_model_id = ? AND a.workflow_id = ? AND ${isShown}
      AND ${isLive} ORDER BY a.created_seq`,
   ),
+  /** Other alignments of an owner with the same teacher, the latest first. */
+  taught: store.prepare<{ id: string; ownerId: string; model: string; provider: string | null }, { id: string }>(
+    `SELECT id FROM alignment WHERE owner_id = :ownerId AND id <> :id AND deleted_at IS NULL
+     AND teacher_json ->> 'model' = :model AND teacher_json ->> 'provider' IS :provider ORDER BY created_seq DESC LIMIT 20`,
+  ),
   /** Rows of a project's auto-aligns. */
   ofAutoAligns: store.prepare<[string], AlignmentRow>(`${alignment} WHERE a.auto_align_of = ?`),
   loseBenchmark: store.prepare<[string]>(

@@ -4,26 +4,24 @@
 
 import { Failure, type FailureCode } from "../../base/errors.ts";
 import { choose } from "../../base/likelihood.ts";
-import { sleep } from "../../base/time.ts";
+import { createPatience, type PatienceParts } from "../../base/patience.ts";
 import type { ModelQuestion } from "../../contract/run-lines.ts";
 import { formatChat } from "../../engine/format/chat-format.ts";
 import type { Generator, ModelRef } from "../../engine/generator.ts";
 
-export interface RewardModelsParts {
+export interface RewardModelsParts extends Omit<PatienceParts, "mayPass"> {
   generator: Generator;
   /** Finds a model, deployed or not. Throws not_found. */
   findModel: (ownerId: string, model: string) => { ref: ModelRef };
   /** Loads the model and keeps it loaded until released. Throws what loading throws. */
   lease: (ref: ModelRef) => Promise<{ release(): Promise<void> }>;
-  /** A chat model's answer to one message, at temperature 0. */
+  /** A chat model's answer to one message, at temperature 0. Waits while the model cannot answer. */
   say: (
     ownerId: string,
     by: { model: string; provider: string | null; key_id: string },
     content: string,
-    signal: AbortSignal,
-  ) => Promise<string>;
-  /** Waits between attempts, in order. If the attempt after the last wait fails too, its error is thrown. */
-  waitsMs?: readonly number[];
+    options: { maxTokens: number; signal: AbortSignal },
+  ) => Promise<{ text: string }>;
 }
 
 export interface NamedModels {
@@ -40,13 +38,21 @@ export type AskRewardModel = (
   signal: AbortSignal,
 ) => Promise<string | readonly number[]>;
 
-/** Errors that may not recur at the next attempt. */
-const passing: readonly FailureCode[] = ["engine_busy", "upstream_failed", "out_of_memory", "load_cooling"];
+/** Failures of installed models that pass. */
+const passing: ReadonlySet<FailureCode> = new Set(["engine_busy", "load_cooling", "out_of_memory"]);
+
+/** Maximum tokens of an upstream judge's reply. Its first word is the verdict, but some models cannot but think before. */
+const longestVerdict = 1000;
 
 export function createRewardModels(parts: RewardModelsParts): AskRewardModel {
-  const { generator, waitsMs = [1_000, 5_000, 25_000] } = parts;
+  const { generator } = parts;
+  const patience = createPatience({ ...parts, mayPass: ({ code }) => passing.has(code) });
 
-  async function leased<T>(ownerId: string, model: string, work: (ref: ModelRef) => Promise<T>): Promise<T> {
+  /** Works with a loaded model. Waits while it cannot be loaded or asked. */
+  const leased = <T>(ownerId: string, model: string, signal: AbortSignal, work: (ref: ModelRef) => Promise<T>) =>
+    patience(model, () => leasedOnce(ownerId, model, work), signal);
+
+  async function leasedOnce<T>(ownerId: string, model: string, work: (ref: ModelRef) => Promise<T>): Promise<T> {
     const { ref } = parts.findModel(ownerId, model);
     const lease = await parts.lease(ref);
     try {
@@ -54,26 +60,6 @@ export function createRewardModels(parts: RewardModelsParts): AskRewardModel {
     } finally {
       await lease.release();
     }
-  }
-
-  async function ask(
-    ownerId: string,
-    { judge, preferenceModel, key_id }: NamedModels,
-    question: ModelQuestion,
-    signal: AbortSignal,
-  ): Promise<string | readonly number[]> {
-    if (question.of === "preference_model") {
-      if (preferenceModel === null) throw new Failure("bad_request", "The request names no preference model");
-      const { prompt, answers } = question;
-      const ranked = await leased(ownerId, preferenceModel, (ref) =>
-        generator.rank(ref, prompt, answers, { truncate: true, signal }),
-      );
-      return ranked.map(({ logit }) => logit);
-    }
-    if (judge === null) throw new Failure("bad_request", "The request names no judge");
-    const { content, choices } = question;
-    if (judge.provider !== null) return parts.say(ownerId, { ...judge, key_id }, content, signal);
-    return leased(ownerId, judge.model, (ref) => likeliest(ref, content, choices, signal));
   }
 
   async function likeliest(
@@ -91,16 +77,20 @@ export function createRewardModels(parts: RewardModelsParts): AskRewardModel {
     return choices[choose(choices, await generator.score(ref, rows, signal)).index]!;
   }
 
-  return async (ownerId, named, question, signal) => {
-    for (let tries = 0; ; tries++)
-      try {
-        return await ask(ownerId, named, question, signal);
-      } catch (error) {
-        const wait = waitsMs[tries];
-        const mayPass = error instanceof Failure && passing.includes(error.code);
-        if (signal.aborted || !mayPass || wait === undefined) throw error;
-        await sleep(wait, signal);
-        signal.throwIfAborted();
-      }
+  return async (ownerId, { judge, preferenceModel, key_id }, question, signal) => {
+    if (question.of === "preference_model") {
+      if (preferenceModel === null) throw new Failure("bad_request", "The request names no preference model");
+      const { prompt, answers } = question;
+      const ranked = await leased(ownerId, preferenceModel, signal, (ref) =>
+        generator.rank(ref, prompt, answers, { truncate: true, signal }),
+      );
+      return ranked.map(({ logit }) => logit);
+    }
+    if (judge === null) throw new Failure("bad_request", "The request names no judge");
+    const { content, choices } = question;
+    if (judge.provider === null)
+      return leased(ownerId, judge.model, signal, (ref) => likeliest(ref, content, choices, signal));
+    const options = { maxTokens: longestVerdict, signal };
+    return (await parts.say(ownerId, { ...judge, key_id }, content, options)).text;
   };
 }

@@ -30,7 +30,7 @@ type MetricItem = Pick<Item, "sample_num" | "instruction" | "response" | "aliase
 
 export type EvaluationsRoomParts = Pick<EvaluationParts, "store" | "queue" | "clock" | "wake" | "audit"> &
   Pick<EvaluateParts, "generator" | "engine" | "drift"> &
-  Pick<RewardModelsParts, "say"> & {
+  Pick<RewardModelsParts, "say" | "log"> & {
     /** Loads the scoring by rewards when an auto-align first needs it, because loading it at once would slow every start. */
     loadMetric: () => Promise<RewardMetric>;
     catalog: Catalog;

@@ -16,6 +16,7 @@ import { answerLocally } from "./chat-session.ts";
 import { createCompletions } from "./completions.ts";
 import { createEmbeddings } from "./embeddings.ts";
 import { createCountTokens, createMessages } from "./messages.ts";
+import { patient } from "./patient.ts";
 import { createRerank, createRerankCohere } from "./rerank.ts";
 import { createResponses } from "./responses.ts";
 import { createSaying, type Say } from "./say.ts";
@@ -41,7 +42,10 @@ export interface Inference {
   >;
   /** Totals of all requests ever made to a model. */
   usageOf(modelId: string): UsageTotals;
-  /** Lets other rooms send a message to a base, a deployed model or an upstream's model, on behalf of an owner. */
+  /**
+   * Lets other rooms send a message to a base, a deployed model or an upstream's model, on behalf of an owner. Waits while the
+   * model cannot answer.
+   */
   say: Say;
 }
 
@@ -77,6 +81,6 @@ export function createInference(parts: InferenceParts): Inference {
       ...createTokens(session, parts.listModels),
     },
     usageOf: (modelId) => usage.totals.get(modelId)!,
-    say: createSaying(session, forward),
+    say: patient(createSaying(session, forward), parts),
   };
 }

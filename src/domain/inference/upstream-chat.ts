@@ -20,17 +20,13 @@ export const messageJson = ({ role, content, name, toolCalls = [], toolCallId, t
   reasoning_content: thought,
 });
 
-/** Defaults of chat/completions. They are sent, so that an upstream gets the same values from every endpoint. */
-const defaults = Object.fromEntries(
-  Object.entries(chatBody.properties).flatMap(([name, field]) => ("default" in field ? [[name, field.default]] : [])),
-);
-
 export function upstreamBody(request: ChatRequest) {
   const { tools, toolChoice, format, thinking } = request;
   const { enabled, effort, maxTokens } = thinking;
   const isAsked = enabled !== null || effort !== null || maxTokens !== null;
   return {
-    ...defaults,
+    // Servers have other defaults, so that of the contract is sent.
+    temperature: chatBody.properties.temperature.default,
     ...request.draw,
     model: request.model,
     messages: request.messages.map(messageJson),
@@ -61,19 +57,23 @@ export function upstreamBody(request: ChatRequest) {
   };
 }
 
+/** Text, or parts, of which those of another type than text, such as thoughts, are not part of the answer. */
+type Content = string | { type: string; text?: string }[] | null;
+
 interface Chunk {
   id: string;
   created: number;
   model: string;
-  choices: {
-    delta: {
-      content?: string | null;
+  /** Some servers leave it out of chunks that hold something else. */
+  choices?: {
+    delta?: {
+      content?: Content;
       reasoning_content?: string;
       tool_calls?: { index: number; id?: string; function: { name?: string; arguments?: string } }[];
     };
     finish_reason: ChatEnd["finishReason"] | null;
   }[];
-  usage?: {
+  usage?: null | {
     prompt_tokens: number;
     completion_tokens: number;
     prompt_tokens_details?: { cached_tokens?: number };
@@ -107,10 +107,11 @@ async function* eventsOf(chunks: AsyncIterable<Chunk>): AsyncGenerator<ChatEvent
   /** The number of each call by the server's index. Calls are renumbered, because some servers do not begin at 0. */
   const calls = new Map<number, number>();
   for await (const chunk of chunks) {
-    usage = chunk.usage;
-    for (const { delta, finish_reason } of chunk.choices) {
+    usage = chunk.usage ?? usage;
+    for (const { delta = {}, finish_reason } of chunk.choices ?? []) {
       if (delta.reasoning_content) yield { ...choice, kind: "thought", text: delta.reasoning_content };
-      if (delta.content) yield { ...choice, kind: "words", text: delta.content };
+      const text = textOf(delta.content ?? "");
+      if (text !== "") yield { ...choice, kind: "words", text };
       for (const { index, id = "", function: called } of delta.tool_calls ?? []) {
         const call = calls.get(index) ?? calls.size;
         if (!calls.has(index)) yield { ...choice, kind: "call", call, id, name: called.name ?? "" };
@@ -123,6 +124,9 @@ async function* eventsOf(chunks: AsyncIterable<Chunk>): AsyncGenerator<ChatEvent
   const end = { finishReason, stopString: null, confidence: null, usage: usageOf(usage) };
   yield { ...choice, kind: "end", end };
 }
+
+const textOf = (content: NonNullable<Content>): string =>
+  typeof content === "string" ? content : content.map(({ type, text = "" }) => (type === "text" ? text : "")).join("");
 
 const usageOf = (usage: Chunk["usage"]): ChatUsage => ({
   promptTokens: usage?.prompt_tokens ?? 0,

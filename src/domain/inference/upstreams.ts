@@ -6,6 +6,9 @@ import { EventStream } from "../../contract/endpoint.ts";
 import { openAccount } from "./account.ts";
 import type { Asked, SessionParts } from "./session.ts";
 import type { UsageOutcome } from "./store.ts";
+import { type Rewording, rewordingFor, type UpstreamBody, upstreamFields } from "./upstream-body.ts";
+import { dataOf, readAnswer, readChoices, type UpstreamUsage } from "./upstream-events.ts";
+import { refusalOf } from "./upstream-refusals.ts";
 
 interface Upstream {
   name: string;
@@ -27,16 +30,6 @@ export function upstreamsOf(urls: readonly string[], keys: readonly string[]): U
   );
 }
 
-interface Usage {
-  prompt_tokens?: number;
-  completion_tokens?: number;
-}
-/** What is read of an event that is passed on. */
-interface Passed {
-  usage?: Usage | null;
-  choices?: unknown[];
-  error?: unknown;
-}
 interface Sent {
   model?: string | undefined;
   stream?: boolean | null;
@@ -59,6 +52,7 @@ export const isForwarded = (headers: Record<string, unknown>): boolean => header
  * out, cut_off, upstream_failed, and the errors of refusalOf for what the upstream refuses.
  */
 export function createForward(parts: SessionParts & { upstreams: Upstreams }): Forward {
+  const ask = createAsking(parts);
   return async (path, { body, ...asked }, caller) => {
     const name = String(asked.headers["x-provider"]);
     const upstream = parts.upstreams.get(name);
@@ -67,9 +61,10 @@ export function createForward(parts: SessionParts & { upstreams: Upstreams }): F
     if (body.model === undefined) throw invalid(["body", "model"], "field required", "missing");
     const end = begin(parts, asked, caller, `${name}/${body.model}`);
     try {
-      const response = await ask(upstream, path, body, { signal: asked.signal, trace: parts.traces.headers() });
+      const response = await ask(upstream, path, body, asked.signal);
       if (body.stream) return new EventStream(passed(name, response, body, end, asked.signal));
-      const answer = (await response.json()) as { usage?: Usage };
+      const json = await response.text();
+      const answer = path === "embeddings" ? readAnswer(name, json) : readChoices(name, json);
       end("done", answer.usage);
       return { ...answer, ...(path === "embeddings" ? {} : { confidence_score: null, confidence: null }) };
     } catch (error) {
@@ -91,13 +86,13 @@ export function orUpstream<H extends (input: never, caller: Caller) => Promise<u
   return handle as unknown as H;
 }
 
-type End = (outcome: UsageOutcome, used?: Usage) => void;
+type End = (outcome: UsageOutcome, used?: UpstreamUsage | null) => void;
 
 /** Inserts the usage row. The returned function closes the row with the numbers of tokens that the upstream reported. */
 function begin(parts: SessionParts, asked: Omit<Arrived, "body">, caller: Caller, modelId: string): End {
   const account = openAccount(parts, asked, caller, modelId);
-  return (outcome, used = {}) => {
-    const { prompt_tokens: promptTokens, completion_tokens: completionTokens = 0 } = used;
+  return (outcome, used) => {
+    const { prompt_tokens: promptTokens, completion_tokens: completionTokens = 0 } = used ?? {};
     account.read(promptTokens ?? 0);
     account.end(outcome, completionTokens);
     if (outcome === "done" && promptTokens === undefined)
@@ -105,73 +100,62 @@ function begin(parts: SessionParts, asked: Omit<Arrived, "body">, caller: Caller
   };
 }
 
+type Ask = (upstream: Upstream, path: string, body: Sent, signal: AbortSignal) => Promise<Response>;
+
 /**
- * The body without what other servers do not know: our own field prompt_truncate_len, and nulls for left-out values. OpenAI
- * refuses max_tokens beside max_completion_tokens, which wins.
+ * Returns a function that sends a request and returns the response if it is no error. A request that a model refuses for its
+ * wording is sent again, reworded; the wording that the model accepted is used from then on. Throws upstream_failed, and the
+ * errors of refusalOf.
  */
-function bodyFor(body: Sent): string {
-  const { prompt_truncate_len: _, ...rest } = body as Record<string, unknown>;
-  const known = Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== null));
-  if ("max_completion_tokens" in known) delete known.max_tokens;
-  // Usage is always requested, because the tokens are counted here.
-  return JSON.stringify(
-    body.stream ? { ...known, stream_options: { ...body.stream_options, include_usage: true } } : known,
-  );
+function createAsking({ clock, traces }: Pick<SessionParts, "clock" | "traces">): Ask {
+  /** The rewordings that each upstream's model needs. */
+  const needed = new Map<string, ReadonlySet<Rewording>>();
+  return async (upstream, path, body, signal) => {
+    const whom = `${upstream.name}/${body.model}`;
+    const usual = upstreamFields(body as UpstreamBody);
+    const used = new Set(needed.get(whom));
+    for (;;) {
+      const fields = [...used].reduce((said, { reword }) => reword(said), usual);
+      const response = await send(upstream, path, fields, { signal, trace: traces.headers() });
+      if (response.ok) {
+        if (used.size > 0) needed.set(whom, new Set([...used, ...(needed.get(whom) ?? [])]));
+        return response;
+      }
+      const refusal = await response.text();
+      const isOfWording = response.status === 400 || response.status === 422;
+      const more = isOfWording ? rewordingFor(refusal, fields) : undefined;
+      if (more === undefined) throw refusalOf(upstream.name, response, refusal, clock.now());
+      used.add(more);
+    }
+  };
 }
 
-async function ask(
+function send(
   { name, url, key }: Upstream,
   path: string,
-  body: Sent,
+  body: UpstreamBody,
   { signal, trace }: { signal: AbortSignal; trace: Record<string, string> },
 ): Promise<Response> {
-  const response = await fetch(`${url}/${path}`, {
+  return fetch(`${url}/${path}`, {
     method: "POST",
     headers: {
       "content-type": "application/json",
       ...trace,
       ...(key === null ? {} : { authorization: `Bearer ${key}` }),
     },
-    body: bodyFor(body),
-    redirect: "error",
+    body: JSON.stringify(body),
+    // A redirect is refused like an error, because the key is for the configured server only.
+    redirect: "manual",
     signal,
   }).catch((cause) => {
     throw signal.aborted ? cause : new Failure("upstream_failed", `The upstream ${name} cannot be reached`, { cause });
   });
-  if (response.ok) return response;
-  throw refusalOf(name, response, await response.text());
 }
 
 /**
- * The failure for an error response of the upstream. Errors that the client made keep the upstream's message. Errors
- * between the upstream and this appliance do not, because the client cannot solve them.
+ * Passes on the events of an upstream's stream. An event that holds an error ends the stream with upstream_failed, and so does
+ * the end of the connection before the end of the answer.
  */
-function refusalOf(name: string, response: Response, text: string): Failure {
-  const { status } = response;
-  const words = `The upstream ${name} answered ${status}${messageOf(text)}`;
-  const context = { context: { status, text: text.slice(0, 2000) } };
-  if (status === 404) return new Failure("not_found", words, context);
-  if (status === 429) {
-    const retryAfterSeconds = Number(response.headers.get("retry-after")) || 1;
-    return new Failure("too_many_requests", words, { ...context, retryAfterSeconds });
-  }
-  const isTheClients = status >= 400 && status < 500 && status !== 401 && status !== 403;
-  return isTheClients
-    ? new Failure("bad_request", words, context)
-    : new Failure("upstream_failed", `The upstream ${name} answered ${status}`, context);
-}
-
-function messageOf(text: string): string {
-  try {
-    const { error, message } = JSON.parse(text) as { error?: { message?: string }; message?: string };
-    const said = error?.message ?? message;
-    return typeof said === "string" ? `: ${said.slice(0, 500)}` : "";
-  } catch {
-    return "";
-  }
-}
-
-/** Passes on the events of an upstream's stream. An event that holds an error ends the stream with upstream_failed. */
 async function* passed(
   name: string,
   response: Response,
@@ -179,16 +163,18 @@ async function* passed(
   end: End,
   signal: AbortSignal,
 ): AsyncGenerator<StreamEvent, void, void> {
-  let used: Usage | undefined;
+  let used: UpstreamUsage | null | undefined;
   let outcome: UsageOutcome = "aborted";
+  let isWhole = false;
   try {
-    for await (const data of dataOf(response)) {
-      const chunk = data === "[DONE]" ? {} : (JSON.parse(data) as Passed);
-      if (chunk.error) throw new Failure("upstream_failed", `The upstream ${name} failed${messageOf(data)}`);
-      if (chunk.usage) used = chunk.usage;
+    for await (const data of dataOf(name, response)) {
+      const chunk = data === "[DONE]" ? {} : readAnswer(name, data);
+      used = chunk.usage ?? used;
+      isWhole ||= data === "[DONE]" || (chunk.choices ?? []).some((choice) => choice.finish_reason);
       const isForUsOnly = chunk.usage && chunk.choices?.length === 0 && !body.stream_options?.include_usage;
       if (!isForUsOnly) yield { data };
     }
+    if (!isWhole) throw new Failure("upstream_failed", `The answer of the upstream ${name} broke off`);
     outcome = "done";
   } catch (error) {
     outcome = signal.aborted ? "aborted" : "failed";
@@ -196,20 +182,5 @@ async function* passed(
     throw error instanceof Failure ? error : new Failure("upstream_failed", undefined, { cause: error });
   } finally {
     end(outcome, used);
-  }
-}
-
-/** Yields the data of each server-sent event. */
-async function* dataOf(response: Response): AsyncGenerator<string, void, void> {
-  const decoder = new TextDecoder();
-  let held = "";
-  for await (const bytes of response.body ?? []) {
-    held += decoder.decode(bytes, { stream: true });
-    const events = held.split(/\r?\n\r?\n/);
-    held = events.pop()!;
-    for (const event of events) {
-      const lines = event.split(/\r?\n/).filter((line) => line.startsWith("data:"));
-      if (lines.length > 0) yield lines.map((line) => line.slice(5).trimStart()).join("\n");
-    }
   }
 }

@@ -19,6 +19,14 @@ export interface Grant {
   release(): void;
 }
 
+/** What a run holds. */
+export interface RunGrant extends Grant {
+  /** Lends the threads to inference until `resume`. The memory stays reserved. */
+  rest(): void;
+  /** Takes as many of its threads back as are free. */
+  resume(): void;
+}
+
 export interface Pool {
   total: number;
   free: number;
@@ -30,7 +38,7 @@ export interface Gpu {
   /** Reserves memory for inference; null if it does not fit. */
   reserve(holder: string, bytes: Bytes): Grant | null;
   /** Like reserve, but for a run. Also reserves as many of the threads as are free, so that inference does not use them. */
-  reserveRun(holder: string, bytes: Bytes, threads: number): Grant | null;
+  reserveRun(holder: string, bytes: Bytes, threads: number): RunGrant | null;
   /**
    * Lends machine memory, which still counts as free; null if it does not fit. `giveBack` is called when a reservation needs
    * the memory. It must free the memory at once.
@@ -73,14 +81,37 @@ export function createGpu(machine: { memoryBytes: number; gpuBytes: number; thre
   };
   const freeThreads = (): number => machine.threads - [...runs].reduce((total, grant) => total + grant.threads, 0);
 
-  function take(among: Set<Grant>, holder: string, bytes: Bytes, threads: number): Grant {
-    const grant: Grant = { holder, bytes, threads, release: () => void among.delete(grant) };
+  function take(among: Set<Grant>, grant: Grant): void {
     among.add(grant);
     for (const [loan, giveBack] of lent) {
       if (sum("machine", answers, runs, lent.keys()) <= machine.memoryBytes) break;
       giveBack();
       loan.release();
     }
+  }
+
+  function forAnswers(holder: string, bytes: Bytes): Grant {
+    const grant: Grant = { holder, bytes, threads: 0, release: () => void answers.delete(grant) };
+    take(answers, grant);
+    return grant;
+  }
+
+  function forRun(holder: string, bytes: Bytes, wanted: number): RunGrant {
+    const given = (): number => Math.min(wanted, freeThreads());
+    const grant = {
+      holder,
+      bytes,
+      threads: given(),
+      release: () => void runs.delete(grant),
+      rest: () => {
+        grant.threads = 0;
+      },
+      resume: () => {
+        grant.threads = 0;
+        grant.threads = given();
+      },
+    };
+    take(runs, grant);
     return grant;
   }
 
@@ -88,9 +119,8 @@ export function createGpu(machine: { memoryBytes: number; gpuBytes: number; thre
     found: (totalBytes) => {
       gpuBytes = machine.gpuBytes === 0 ? totalBytes : Math.min(machine.gpuBytes, totalBytes);
     },
-    reserve: (holder, bytes) => (fits(bytes, free()) ? take(answers, holder, bytes, 0) : null),
-    reserveRun: (holder, bytes, threads) =>
-      fits(bytes, forRuns().free) ? take(runs, holder, bytes, Math.min(threads, freeThreads())) : null,
+    reserve: (holder, bytes) => (fits(bytes, free()) ? forAnswers(holder, bytes) : null),
+    reserveRun: (holder, bytes, threads) => (fits(bytes, forRuns().free) ? forRun(holder, bytes, threads) : null),
     lend: (holder, bytes, giveBack) => {
       if (sum("machine", answers, runs, lent.keys()) + bytes > machine.memoryBytes) return null;
       const loan: Grant = {

@@ -2,6 +2,7 @@
 // rates are measured on answers known to be right or wrong. The base judges without an adapter, by likelihood.
 import { join } from "node:path";
 import { sha256 } from "../../base/files.ts";
+import { sideBySide } from "../../base/side-by-side.ts";
 import type { Trainer } from "../../engine/train/trainer.ts";
 import { filled, ownOrEnglish } from "../../study/languages.ts";
 import { asking } from "../choose.ts";
@@ -9,7 +10,7 @@ import type { Run } from "../context.ts";
 import { identityOf } from "../folder/request.ts";
 import { choose } from "../guards/measure.ts";
 import type { Judge, JudgeError } from "../rewards/judged.ts";
-import { mostAsked, refuseUnknown, sideBySide, unlessUnanswered } from "../rewards/pay.ts";
+import { mostAsked, refuseUnknown, unlessUnanswered } from "../rewards/pay.ts";
 import { json, stage } from "../stage.ts";
 import { opening } from "../training.ts";
 import { hoursSince } from "./check.ts";

@@ -50,20 +50,48 @@ export async function openMemory(
   await syncFolder(runFolder);
   let since = clock.monotonicMs();
   let size = end;
+  let written: Promise<unknown> = Promise.resolve();
+
+  async function append(key: string, answer: string): Promise<void> {
+    const hash = sha256(key);
+    const now = clock.monotonicMs();
+    const line = Buffer.from(`${headOf(hash, now - since)}${JSON.stringify(answer)}${afterAnswer}\n`);
+    try {
+      await file.appendFile(line);
+    } catch (error) {
+      // A full disk may have taken a part of the line.
+      await file.truncate(size);
+      throw error;
+    }
+    since = now;
+    places.set(hash, placeOf(size, longestHead, size + line.length - 1));
+    size += line.length;
+  }
+
   return {
     secondsBefore: ms / 1000,
     get: (key) => readAnswer(file, places.get(sha256(key))),
-    async put(key, answer) {
-      const hash = sha256(key);
-      const now = clock.monotonicMs();
-      const line = Buffer.from(`${headOf(hash, now - since)}${JSON.stringify(answer)}${afterAnswer}\n`);
-      since = now;
-      await file.appendFile(line);
-      places.set(hash, placeOf(size, longestHead, size + line.length - 1));
-      size += line.length;
+    put(key, answer) {
+      // Answers that come at the same time are written one after the other.
+      const write = written.then(() => append(key, answer));
+      written = write.catch(() => {});
+      return write;
     },
     close: () => file.close(),
   };
+}
+
+/** Reads the file of another run, which may be in use, without changing it. Null if there is none. */
+export async function readMemory(runFolder: string, fileName: string): Promise<Pick<Memory, "get" | "close"> | null> {
+  const path = join(runFolder, fileName);
+  try {
+    const file = await open(path, "r");
+    const { places } = await readPlaces(path);
+    return { get: (key) => readAnswer(file, places.get(sha256(key))), close: () => file.close() };
+  } catch (error) {
+    if (isErrno(error, "ENOENT")) return null;
+    throw error;
+  }
 }
 
 /** Returns the remembered answer. If there is none, asks and remembers the answer. */

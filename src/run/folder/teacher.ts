@@ -1,6 +1,8 @@
 // Keeps what a teacher wrote about each passage, in teacher.jsonl of the run's folder. The appliance asks the teacher before the run
 // starts, because a run opens no connections. The run only reads the file. Each prompt is asked once, even if a process is killed in
 // between.
+import { Failure, type FailureCode } from "../../base/errors.ts";
+import { sideBySide } from "../../base/side-by-side.ts";
 import { headingOf } from "../../study/heading.ts";
 import type { Passage } from "../../study/passages.ts";
 import {
@@ -10,7 +12,7 @@ import {
   type TeacherReply,
   teacherPrompt,
 } from "../../study/writers/teacher.ts";
-import { answerTo, openMemory } from "./memory.ts";
+import { openMemory, readMemory } from "./memory.ts";
 
 /**
  * A base or deployed model of the appliance, or a model of the upstream `provider`; `key_id` is the API key on whose behalf it is asked.
@@ -26,7 +28,7 @@ const fileName = "teacher.jsonl";
 /** What can be used of a teacher's replies. */
 export interface TeacherReport {
   passages: number;
-  /** Passages that the file has no reply for, or no second reply although the first one names facts. */
+  /** Passages that the file has no reply for, or not all second replies about the facts that the first one names. */
   unasked: number;
   /** Passages whose reply names no fact that can be used. */
   silent: number;
@@ -36,8 +38,16 @@ export interface TeacherReport {
 }
 
 const keyOf = (passage: Passage): string => `${headingOf(passage)}\n\n${passage.text}`;
-/** Key of the second reply. It does not depend on how the first reply is read, so that it is found after the way of reading changes. */
-const furtherKeyOf = (passage: Passage): string => `${keyOf(passage)}\n\nfurther`;
+/** Key of a second reply. It depends little on how the first reply is read, so that it is found after the way of reading changes. */
+const furtherKeyOf = (passage: Passage, group: number): string => `${keyOf(passage)}\n\nfurther ${group}`;
+
+/** Maximum facts of a second message. Message and reply then fit a small context, and a reply is seldom cut off. */
+const mostTogether = 6;
+
+const groupsOf = (asks: TeacherReply["asks"]): TeacherReply["asks"][] =>
+  Array.from({ length: Math.ceil(asks.length / mostTogether) }, (_, at) =>
+    asks.slice(at * mostTogether, (at + 1) * mostTogether),
+  );
 
 /** Reads the replies, by passage id, and reports what can be used of them. */
 export async function readReplies(
@@ -49,10 +59,16 @@ export async function readReplies(
     const replies = new Map<string, TeacherReply>();
     const report: TeacherReport = { passages: passages.length, unasked: 0, silent: 0, facts: 0, unfounded: 0 };
     for (const passage of passages) {
-      const [own, more] = [await said.get(keyOf(passage)), await said.get(furtherKeyOf(passage))];
+      const own = await said.get(keyOf(passage));
       const first = readReply(own ?? "", passage);
-      const reply = joinedReplies(first, readReply(more ?? "", passage));
-      if (own === undefined || (more === undefined && first.asks.length > 0)) report.unasked++;
+      let reply = first;
+      let isWhole = own !== undefined;
+      for (const group of groupsOf(first.asks).keys()) {
+        const further = await said.get(furtherKeyOf(passage, group));
+        isWhole &&= further !== undefined;
+        reply = joinedReplies(reply, readReply(further ?? "", passage));
+      }
+      if (!isWhole) report.unasked++;
       else if (reply.asks.length === 0) report.silent++;
       report.facts += reply.asks.length;
       report.unfounded += reply.unfounded;
@@ -64,25 +80,84 @@ export async function readReplies(
   }
 }
 
+/** A teacher that can be asked. */
+export interface AskedTeacher {
+  /** Returns the answer to a message. Throws a failure if there is none. */
+  say(content: string): Promise<string>;
+  /** Maximum number of passages that it is asked about at the same time. */
+  together: number;
+}
+
+export interface AskOptions {
+  /** Folders of earlier runs with the same teacher, the latest first. What it said there about the same passage is copied. */
+  earlier?: readonly string[];
+  /** `asked`: how many of the `done` passages the teacher was really asked about. */
+  onProgress?: (done: number, total: number, asked: number) => void;
+}
+
+/** If the teacher refuses this many passages, or writes no readable question about them, before any success, asking ends. */
+const hopeless = 16;
+/** Failures that are due to one message, such as a passage that a content filter refuses or that is too long. */
+const ofOneMessage: ReadonlySet<FailureCode> = new Set(["bad_request", "prompt_too_long"]);
+
 /**
- * Asks the teacher about every passage that is not in the file yet. If the reply has questions, also asks for further wordings of
- * questions about the facts that the reply names. `say` throws if the teacher cannot answer.
+ * Asks the teacher about every passage that is not in the file yet. For the facts that a reply names, also asks for further wordings of
+ * their questions. A passage that the teacher refuses or says nothing about stays unasked. Throws what `say` throws, and upstream_failed
+ * if the teacher is of no use.
  */
 export async function askTeacher(
   folder: string,
   passages: readonly Passage[],
-  say: (content: string) => Promise<string>,
-  onProgress: (done: number, total: number) => void,
+  { say, together }: AskedTeacher,
+  { earlier = [], onProgress = () => {} }: AskOptions = {},
 ): Promise<void> {
   const memory = await openMemory(folder, { fileName });
-  const reply = (key: string, prompt: string): Promise<string> => answerTo(memory, key, () => say(prompt));
-  try {
-    for (const [index, passage] of passages.entries()) {
-      const first = readReply(await reply(keyOf(passage), teacherPrompt(passage)), passage);
-      if (first.asks.length > 0) await reply(furtherKeyOf(passage), furtherPrompt(passage, first));
-      onProgress(index + 1, passages.length);
+  const before = (await Promise.all(earlier.map((one) => readMemory(one, fileName)))).filter((one) => one !== null);
+  let [done, asked, useless, isUseful] = [0, 0, 0, false];
+
+  /** Returns the reply to a message; null if the teacher refuses it. */
+  async function reply(key: string, prompt: string): Promise<string | null> {
+    const known = await memory.get(key);
+    if (known !== undefined) return known;
+    for (const one of before) {
+      const said = await one.get(key);
+      if (said === undefined) continue;
+      await memory.put(key, said);
+      return said;
     }
+    try {
+      const said = await say(prompt);
+      // An empty reply is not kept, so that a later attempt asks again.
+      if (said.trim() !== "") await memory.put(key, said);
+      return said;
+    } catch (error) {
+      if (!(error instanceof Failure) || !ofOneMessage.has(error.code) || (!isUseful && useless >= hopeless - 1))
+        throw error;
+      return null;
+    }
+  }
+
+  async function ask(passage: Passage): Promise<void> {
+    const isNew = (await memory.get(keyOf(passage))) === undefined;
+    const first = readReply((await reply(keyOf(passage), teacherPrompt(passage))) ?? "", passage);
+    isUseful ||= first.asks.length > 0;
+    if (first.asks.length === 0 && ++useless >= hopeless && !isUseful) throw ofNoUse();
+    for (const [at, facts] of groupsOf(first.asks).entries())
+      await reply(furtherKeyOf(passage, at), furtherPrompt(passage, { asks: facts }));
+    if (isNew) asked++;
+    onProgress(++done, passages.length, asked);
+  }
+
+  const ofNoUse = (): Failure =>
+    new Failure(
+      "upstream_failed",
+      `The teacher wrote no question that can be used about ${useless} passages. Name another teacher_model`,
+    );
+
+  try {
+    await sideBySide(passages, together, ask);
+    if (passages.length > 0 && !isUseful) throw ofNoUse();
   } finally {
-    await memory.close();
+    for (const one of [memory, ...before]) await one.close();
   }
 }

@@ -2,6 +2,7 @@
 // clipped and normalised.
 import { availableParallelism } from "node:os";
 import { Failure } from "../../base/errors.ts";
+import { sideBySide } from "../../base/side-by-side.ts";
 import { givingWay } from "../../base/time.ts";
 import { Unanswered } from "../control.ts";
 import type { RewardItem } from "./item.ts";
@@ -185,19 +186,3 @@ export async function unlessUnanswered<T>(problems: string[], work: () => Promis
 
 /** Maximum number of questions to one judge at a time. This is enough for its engine to batch them. */
 export const mostAsked = 16;
-
-/** Returns the results in the order of the items. At most `most` calls run at a time. No call is started after the first failure. */
-export async function sideBySide<T, R>(items: readonly T[], most: number, work: (item: T) => Promise<R>): Promise<R[]> {
-  const results: R[] = [];
-  const left = inTurn(items);
-  const worker = async (): Promise<void> => {
-    for (const [at, item] of left) results[at] = await work(item);
-  };
-  await Promise.all(Array.from({ length: Math.min(most, items.length) }, worker));
-  return results;
-}
-
-/** All workers share this generator. When one worker's loop fails, it closes the generator, which also ends the other loops. */
-function* inTurn<T>(items: readonly T[]): Generator<[number, T]> {
-  yield* items.entries();
-}

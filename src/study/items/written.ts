@@ -1,10 +1,11 @@
-// Makes the prompts with which a model writes benchmark questions, and reads its replies strictly, line by line. The model writes
-// questions with answers in one message. In another message it answers the questions from the passages alone, without seeing its
-// first answers. A question that it then answers differently is dropped.
+// Makes the prompts with which a model writes benchmark questions, and reads its replies. The model writes questions with answers in
+// one message. In another message it answers the questions from the passages alone, without seeing its first answers. A question that
+// it then answers differently is dropped.
 import { containsWords } from "../../base/text.ts";
 import { headingOf } from "../heading.ts";
 import { filled, ownOrEnglish } from "../languages.ts";
 import type { Passage } from "../passages.ts";
+import { objectsIn, statedIn } from "../replies.ts";
 import { type ItemKind, isItemKind } from "./kinds.ts";
 import type { ItemPlan } from "./plan.ts";
 
@@ -37,19 +38,16 @@ export function quizPrompt(plan: ItemPlan): string {
   return filled(ownOrEnglish(plan.passage.language, "quiz"), { spans, passages: textsOf(shownTo(plan)) });
 }
 
-/**
- * Reads the lines of a reply that are JSON {kind, question, answer}. Skips other lines, and questions whose answer the passages do
- * not contain.
- */
+/** Reads the objects {kind, question, answer} of a reply. Skips other objects, and questions whose answer the passages do not contain. */
 export function readQuiz(said: string, plan: ItemPlan): Written[] {
-  const read = linesOf(said).flatMap((value): Written[] => {
+  const read = objectsIn(said).flatMap((value): Written[] => {
     const { kind, question, answer } = value as Record<string, unknown>;
     if (!isItemKind(kind) || typeof question !== "string" || question.trim() === "") return [];
     if (kind === "unanswerable") return answer === null ? [{ kind, question: question.trim(), answer: "" }] : [];
     if (typeof answer !== "string" || answer.trim() === "") return [];
     const within = kind === "multi_hop" ? shownTo(plan) : [plan.passage];
-    if (!within.some(({ text }) => text.includes(answer.trim()))) return [];
-    return [{ kind, question: question.trim(), answer: answer.trim() }];
+    const stated = within.map(({ text }) => statedIn(text, answer.trim())).find((one) => one !== null);
+    return stated === undefined ? [] : [{ kind, question: question.trim(), answer: stated }];
   });
   return read.slice(0, mostQuestions);
 }
@@ -61,10 +59,10 @@ export function verifyPrompt(passages: readonly Passage[], questions: readonly s
   return filled(prompt, { questions: numbered, passages: textsOf(passages) });
 }
 
-/** Reads the answer to each question: null if there is none, undefined if the line is missing or cannot be read. */
+/** Reads the answer to each question: null if there is none, undefined if its object is missing or cannot be read. */
 export function readAnswers(said: string, questions: number): (string | null | undefined)[] {
   const answers = new Array<string | null | undefined>(questions).fill(undefined);
-  for (const value of linesOf(said)) {
+  for (const value of objectsIn(said)) {
     const { number, answer } = value as Record<string, unknown>;
     if (!Number.isInteger(number) || (number as number) < 1 || (number as number) > questions) continue;
     if (answer === null || typeof answer === "string") answers[(number as number) - 1] = answer;
@@ -77,14 +75,3 @@ export const isSameReading = (read: string | null | undefined, { kind, answer }:
   kind === "unanswerable"
     ? read === null
     : typeof read === "string" && (containsWords(read, answer) || containsWords(answer, read));
-
-function linesOf(said: string): object[] {
-  return said.split("\n").flatMap((line) => {
-    try {
-      const value: unknown = JSON.parse(line.trim().replace(/,$/, ""));
-      return typeof value === "object" && value !== null && !Array.isArray(value) ? [value] : [];
-    } catch {
-      return [];
-    }
-  });
-}

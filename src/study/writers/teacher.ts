@@ -4,6 +4,7 @@
 import { headingOf } from "../heading.ts";
 import { filled, ownOrEnglish } from "../languages.ts";
 import type { Passage } from "../passages.ts";
+import { objectsIn, statedIn } from "../replies.ts";
 import type { Target } from "../targets.ts";
 import type { Writer } from "./writer.ts";
 
@@ -59,54 +60,6 @@ export function readReply(said: string, passage: Pick<Passage, "text">): Teacher
     else asks.push({ answer: stated, questions: texts.slice(0, mostQuestions) });
   }
   return { asks, unfounded };
-}
-
-/**
- * Returns the answer as the passage has it; null if the passage does not contain it. Models change white space and capitals, and add quotation
- * marks or a full stop.
- */
-function statedIn(text: string, answer: string): string | null {
-  if (text.includes(answer)) return answer;
-  const words = answer.replace(/^[\s"“”„«»]+|[\s"“”„«».]+$/gu, "").split(/\s+/);
-  if (words[0] === "") return null;
-  const spaced = words.map((word) => RegExp.escape(word)).join("\\s+");
-  return new RegExp(`(?<![\\p{L}\\p{N}])${spaced}(?![\\p{L}\\p{N}])`, "iu").exec(text)?.[0] ?? null;
-}
-
-/**
- * Returns the JSON objects of a text that are in no other object. Models put them on lines or in an array, with line breaks or prose
- * between, and within marks of code.
- */
-function objectsIn(said: string): unknown[] {
-  const objects: unknown[] = [];
-  for (let at = said.indexOf("{"); at >= 0; ) {
-    const end = endOfObject(said, at);
-    const value = end === null ? null : parsed(said.slice(at, end));
-    if (value !== null) objects.push(value);
-    at = said.indexOf("{", value === null ? at + 1 : end!);
-  }
-  return objects;
-}
-
-/** Returns the end of the object that begins at `start`; null if the text ends before. */
-function endOfObject(text: string, start: number): number | null {
-  let depth = 0;
-  // Strings are matched whole, so that braces in them do not count.
-  const parts = /"(?:[^"\\\n]|\\.)*"|[{}]/gu;
-  parts.lastIndex = start;
-  for (let part = parts.exec(text); part !== null; part = parts.exec(text)) {
-    if (part[0] === "{") depth++;
-    else if (part[0] === "}" && --depth === 0) return parts.lastIndex;
-  }
-  return null;
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return null;
-  }
 }
 
 /**

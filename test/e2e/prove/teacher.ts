@@ -34,13 +34,13 @@ export async function consultTeacher(run: string, of: string, documents: readonl
       });
       return said.choices[0]!.message.content ?? "";
     };
-    await askTeacher(run, passagesOf(documents), say, () => {});
+    await askTeacher(run, passagesOf(documents), { say, together: 1 });
   } finally {
     server.close();
   }
 }
 
-/** A server that answers chat completions on loopback with what `answer` says to the last message, and with status 500 where it throws. */
+/** A server that answers chat completions on loopback with what `answer` says to the last message, and with status 400 where it throws. */
 export async function serveChat(answer: (message: string) => string): Promise<{ url: string; close(): void }> {
   const server = createServer(async (request: IncomingMessage, response) => {
     const { messages } = JSON.parse(await text(request)) as { messages: { content: string }[] };
@@ -52,7 +52,7 @@ export async function serveChat(answer: (message: string) => string): Promise<{ 
         JSON.stringify({ id: "chatcmpl-1", object: "chat.completion", created: 0, model: recordedModel, choices }),
       );
     } catch (error) {
-      response.writeHead(500, { "content-type": "application/json" });
+      response.writeHead(400, { "content-type": "application/json" });
       response.end(JSON.stringify({ error: { message: (error as Error).message } }));
     }
   });

@@ -281,7 +281,9 @@ export function createAutoAligns(parts: AutoAlignsParts): AutoAligns {
           movesAfter: (seq: number) => sql.movesAfter.all({ id, seq }),
           subject: { auto_align_id: id, alignment_id },
         };
-        return new EventStream(streamAutoAlign(source, { event: Number(known[1]), move: Number(known[2]) }, signal));
+        return new EventStream(streamAutoAlign(source, { event: Number(known[1]), move: Number(known[2]) }, signal), {
+          mayBeSilent: true,
+        });
       },
     },
     shownOf: (alignmentId) => sql.latest.all(alignmentId).map(toShown),

@@ -133,10 +133,14 @@ function keepWritten(
   });
 }
 
+/** Maximum tokens of a reply. The questions about a passage, or their answers, take some 500. */
+const longestReply = 2000;
+
 /** Returns a writer that asks the model that the request names; null if it names none. */
 function writerOf(parts: MakeParts, draft: DraftRow, signal: AbortSignal): ItemWriter | null {
   const { generator: by } = settingsOf(draft);
-  return by && chatWriter((content) => parts.say(draft.owner_id, by, content, signal));
+  const options = { maxTokens: longestReply, signal };
+  return by && chatWriter(async (content) => (await parts.say(draft.owner_id, by, content, options)).text);
 }
 
 interface Material {

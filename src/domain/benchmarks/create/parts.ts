@@ -42,8 +42,8 @@ export interface MakeParts {
     ownerId: string,
     by: NonNullable<DraftSettings["generator"]>,
     content: string,
-    signal: AbortSignal,
-  ) => Promise<string>;
+    options: { maxTokens: number; signal: AbortSignal },
+  ) => Promise<{ text: string }>;
   /** Keeps the items like an upload; `also` runs in the same transaction. */
   keep: (draft: DraftRow, file: UploadedFile, signal: AbortSignal, also: () => void) => Promise<void>;
 }
