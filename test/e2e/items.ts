@@ -3,8 +3,8 @@
 // npm run prove:items -- asks --corpus NAME [--items 120 --seed 1] --out FILE: the prompts that are not recorded yet, a line each. What is
 // said to some decides others: record the replies, and ask again until no prompt is left.
 // npm run prove:items -- record --corpus NAME --asks FILE REPLIES...: keeps replies, lines {"number": N, "said": "…"}.
-// npm run prove:items -- make --corpus NAME [--items 120 --seed 1 --threads 2] --out FILE: the benchmark, made through the API and checked by
-// the starter model: FILE has its items for readers (`prove:readers -- items`).
+// npm run prove:items -- make --corpus NAME [--items 120 --seed 1 --threads 2 --plain] --out FILE: the benchmark, made through the API, with --plain
+// in plain forms alone, and checked by the starter model: FILE has its items for readers (`prove:readers -- items`).
 import { appendFileSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
@@ -32,6 +32,8 @@ const { values, positionals } = parseArgs({
     model: { type: "string", default: join(root, ".cache/smollm2-135m-instruct-q4_1.gguf") },
     asks: { type: "string" },
     out: { type: "string" },
+    /** No model writes questions. */
+    plain: { type: "boolean", default: false },
   },
 });
 const wanted = Number(values.items);
@@ -116,8 +118,7 @@ async function make(): Promise<void> {
       document_ids,
       n_samples: wanted,
       seed,
-      generator_model: recordedModel,
-      generator_provider: "recorded",
+      ...(!values.plain && { generator_model: recordedModel, generator_provider: "recorded" }),
     };
     const { benchmark_id } = (await it.call("benchmarks.create", { body })).body;
     const record = await madeBenchmark(it, benchmark_id);
