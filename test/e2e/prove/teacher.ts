@@ -68,13 +68,14 @@ export async function serveChat(answer: (message: string) => string): Promise<{ 
 
 /**
  * Returns the recorded questions as JSON lines, the form in which a teacher is asked for them. A recorded fact belongs to a message that
- * has its words with their neighbours. If the message has questions of a fact already, its further ones are returned.
+ * has its words with their neighbours. If the message has questions of a fact already, its further ones are returned. Where there is no
+ * fact, the reply is an empty list, since an empty reply would count as none.
  */
 export function answerOf(recorded: readonly Recorded[], message: string): string {
   const asked = recorded.flatMap((one) => one.asks.filter(({ answer }) => isStated(one.text, answer, message)));
   const known = asked.filter(({ questions }) => questions.some((one) => message.includes(JSON.stringify(one))));
   const told = known.length === 0 ? asked : known.map(({ answer, further = [] }) => ({ answer, questions: further }));
-  return told.map(({ answer, questions }) => JSON.stringify({ answer, questions })).join("\n");
+  return told.map(({ answer, questions }) => JSON.stringify({ answer, questions })).join("\n") || "[]";
 }
 
 /** Characters of a neighbour that place an answer. */
