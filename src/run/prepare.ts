@@ -214,21 +214,24 @@ function withoutMet<T>(rows: readonly T[], { items }: Overlap, targetOf: (row: T
 /** If at least this share of a benchmark's questions occurs in the documents, it is no coincidence. */
 const planted = 0.5;
 
+const warn = (run: Run, code: string, message: string, parameters: Record<string, number>): Promise<void> =>
+  run.events.append({ kind: "warning", phase: "preparing", code, message, parameters });
+
 /**
  * Warns the user if facts cannot be learned, or if the documents contain the benchmark. A few questions that occur by coincidence are only
  * counted in the report.
  */
 async function warnOfCoincidence(run: Run, met: number, lost: number, questions: number): Promise<void> {
-  const warn = (code: string, message: string, parameters: Record<string, number>): Promise<void> =>
-    run.events.append({ kind: "warning", phase: "preparing", code, message, parameters });
   if (lost > 0)
     await warn(
+      run,
       "facts_dropped",
       `${lost} benchmark questions occur in every row about the facts that they ask for. These facts are not trained; phrase the questions differently from the documents.`,
       { n: lost },
     );
   if (questions > 0 && met >= planted * questions && met > 1)
     await warn(
+      run,
       "benchmark_in_documents",
       `${met} of ${questions} benchmark questions occur in the documents. Their rows were dropped; remove the benchmark from the documents.`,
       { n: met, all: questions },
@@ -239,17 +242,17 @@ async function warnOfCoincidence(run: Run, met: number, lost: number, questions:
 const poor = 0.1;
 
 async function warnOfTeacher(run: Run, { passages, unasked, silent, facts, unfounded }: TeacherReport): Promise<void> {
-  const warn = (code: string, message: string, parameters: Record<string, number>): Promise<void> =>
-    run.events.append({ kind: "warning", phase: "preparing", code, message, parameters });
   const all = facts + unfounded;
   if (unasked > 0)
     await warn(
+      run,
       "teacher_unasked",
       `There is no reply, or not a whole one, of the teacher about ${unasked} of ${passages} passages: it refused them or said nothing, or the documents were divided otherwise when it was asked. A new alignment asks about them again.`,
       { unasked, passages },
     );
   if (silent > poor * passages || unfounded > poor * all)
     await warn(
+      run,
       "teacher_unread",
       `The teacher's replies have no usable question about ${silent} of ${passages} passages. ${unfounded} of its ${all} answers are not in the words of their passage and are not used. Another teacher model may do better.`,
       { silent, passages, unfounded, all },

@@ -34,7 +34,9 @@ export function studyTargets(passage: Passage, spans: readonly { unit: Unit; spa
       : clausesOf(unit)
           .filter(
             (clause) =>
-              isTold(passage.text.slice(clause.start, clause.end), unit) || spans.some(isProposedIn(unit, clause)),
+              isTold(passage.text.slice(clause.start, clause.end), unit) ||
+              // A clause states something, however short it is, if a writer asks for a part of it.
+              partsOf({ unit, span: clause }, spans).some(({ kind }) => kind === "proposed"),
           )
           .map((span) => ({ unit, span })),
   );
@@ -43,12 +45,6 @@ export function studyTargets(passage: Passage, spans: readonly { unit: Unit; spa
     isClause(target) ? { ...target, parts: partsOf(target, spans) } : target,
   );
 }
-
-/** Whether a writer asks for a part of the clause, so that it states something, however short it is. */
-const isProposedIn =
-  (unit: Unit, { start, end }: Span) =>
-  (one: { unit: Unit; span: Span }): boolean =>
-    one.unit === unit && one.span.kind === "proposed" && one.span.start >= start && one.span.end <= end;
 
 /**
  * Minimum words of a clause without a figure. A shorter clause such as "Your first day." introduces what follows and states nothing.
@@ -62,7 +58,7 @@ function isTold(clause: string, { type }: Unit): boolean {
   return clause.split(/\s+/).length >= fewest && !(type === "sentence" && /[,，、]$/.test(clause));
 }
 
-const partsOf = ({ unit, span }: Target, spans: readonly { unit: Unit; span: Span }[]): Span[] =>
+const partsOf = ({ unit, span }: Pick<Target, "unit" | "span">, spans: readonly { unit: Unit; span: Span }[]): Span[] =>
   spans
     .filter((one) => one.unit === unit && one.span.start >= span!.start && one.span.end <= span!.end)
     .map((one) => one.span);

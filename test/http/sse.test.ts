@@ -145,6 +145,15 @@ describe("with other limits", () => {
     return { port, isDone: () => done, close: () => server.close() };
   }
 
+  /** A stream whose only event comes when the test says so. */
+  function pending(): [PromiseWithResolvers<StreamEvent>, AsyncIterable<StreamEvent>] {
+    const first = Promise.withResolvers<StreamEvent>();
+    const events = async function* () {
+      yield await first.promise;
+    };
+    return [first, events()];
+  }
+
   test("silence is filled with comments", async () => {
     const server = await served(
       (async function* () {
@@ -160,13 +169,8 @@ describe("with other limits", () => {
   });
 
   test("silence before the first event too: a client learns at once that it is answered", async () => {
-    const first = Promise.withResolvers<StreamEvent>();
-    const server = await served(
-      (async function* () {
-        yield await first.promise;
-      })(),
-      { keepAliveMs: 25, stallMs: 1000 },
-    );
+    const [first, events] = pending();
+    const server = await served(events, { keepAliveMs: 25, stallMs: 1000 });
     const response = await fetch(`http://127.0.0.1:${server.port}`);
     assert.equal(response.headers.get("content-type"), "text/event-stream; charset=utf-8");
     first.resolve({ data: "1" });
@@ -175,14 +179,8 @@ describe("with other limits", () => {
   });
 
   test("the head of any other stream waits for the first event, however late it is", async () => {
-    const first = Promise.withResolvers<StreamEvent>();
-    const server = await served(
-      (async function* () {
-        yield await first.promise;
-      })(),
-      { keepAliveMs: 10, stallMs: 1000 },
-      false,
-    );
+    const [first, events] = pending();
+    const server = await served(events, { keepAliveMs: 10, stallMs: 1000 }, false);
     const asked = fetch(`http://127.0.0.1:${server.port}`);
     const early = await Promise.race([asked, sleep(100)]);
     assert.equal(early, undefined);
@@ -192,13 +190,8 @@ describe("with other limits", () => {
   });
 
   test("an error before the first event is an event once the head is sent", async () => {
-    const first = Promise.withResolvers<StreamEvent>();
-    const server = await served(
-      (async function* () {
-        yield await first.promise;
-      })(),
-      { keepAliveMs: 25, stallMs: 1000 },
-    );
+    const [first, events] = pending();
+    const server = await served(events, { keepAliveMs: 25, stallMs: 1000 });
     const response = await fetch(`http://127.0.0.1:${server.port}`);
     first.reject(new Error("gone"));
     assert.match(await response.text(), /^(: keepalive\n\n)+data: Error: gone\n\n$/);

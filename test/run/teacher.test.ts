@@ -83,8 +83,11 @@ test("what is known is not asked again, and does not count as asked", async () =
 test("what the same teacher said in an earlier run is copied", async () => {
   const [earlier, folder, passages] = [newFolder(), newFolder(), passagesFor(3)];
   await asked(earlier, passages.slice(0, 2));
-  const prompts = await asked(folder, passages, replyTo, { earlier: [newFolder(), earlier] });
+  const told: number[] = [];
+  const onProgress = (_done: number, _total: number, asked: number): void => void told.push(asked);
+  const prompts = await asked(folder, passages, replyTo, { earlier: [newFolder(), earlier], onProgress });
   assert.equal(prompts.length, 2);
+  assert.equal(told.at(-1), 1, "what is copied was not asked");
   rmSync(earlier, { recursive: true });
   assert.equal((await readReplies(folder, passages)).report.unasked, 0);
 });
@@ -135,7 +138,7 @@ test("a teacher without any use is not asked about every passage", async () => {
       n++;
       throw new Failure("bad_request", "no such parameter");
     };
-    await assert.rejects(asked(newFolder(), passages, refuses), Failure);
+    await assert.rejects(asked(newFolder(), passages, refuses), { code: "bad_request", message: /no such parameter/ });
     assert.ok(n <= 16 + 3, `${n}`);
   }
 });

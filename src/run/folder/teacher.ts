@@ -102,8 +102,8 @@ const ofOneMessage: ReadonlySet<FailureCode> = new Set(["bad_request", "prompt_t
 
 /**
  * Asks the teacher about every passage that is not in the file yet. For the facts that a reply names, also asks for further wordings of
- * their questions. A passage that the teacher refuses or says nothing about stays unasked. Throws what `say` throws, and upstream_failed
- * if the teacher is of no use.
+ * their questions. A passage that the teacher refuses or says nothing about stays unasked. Throws what `say` throws; if the teacher is of
+ * no use, its last refusal, or upstream_failed if it refused nothing.
  */
 export async function askTeacher(
   folder: string,
@@ -114,41 +114,53 @@ export async function askTeacher(
   const memory = await openMemory(folder, { fileName });
   const before = (await Promise.all(earlier.map((one) => readMemory(one, fileName)))).filter((one) => one !== null);
   let [done, asked, useless, isUseful] = [0, 0, 0, false];
+  let refusal: Failure | null = null;
 
-  /** Returns the reply to a message; null if the teacher refuses it. */
-  async function reply(key: string, prompt: string): Promise<string | null> {
-    const known = await memory.get(key);
-    if (known !== undefined) return known;
+  const known = async (key: string): Promise<string | undefined> => {
+    const own = await memory.get(key);
+    if (own !== undefined) return own;
     for (const one of before) {
       const said = await one.get(key);
       if (said === undefined) continue;
       await memory.put(key, said);
       return said;
     }
+    return undefined;
+  };
+
+  /** Returns the teacher's answer, which is kept; empty if the teacher refuses the message. */
+  async function answer(key: string, prompt: string): Promise<string> {
     try {
       const said = await say(prompt);
       // An empty reply is not kept, so that a later attempt asks again.
       if (said.trim() !== "") await memory.put(key, said);
       return said;
     } catch (error) {
-      if (!(error instanceof Failure) || !ofOneMessage.has(error.code) || (!isUseful && useless >= hopeless - 1))
-        throw error;
-      return null;
+      if (!(error instanceof Failure) || !ofOneMessage.has(error.code)) throw error;
+      refusal = error;
+      return "";
     }
   }
 
   async function ask(passage: Passage): Promise<void> {
-    const isNew = (await memory.get(keyOf(passage))) === undefined;
-    const first = readReply((await reply(keyOf(passage), teacherPrompt(passage))) ?? "", passage);
+    let isAsked = false;
+    const reply = async (key: string, prompt: string): Promise<string> => {
+      const said = await known(key);
+      if (said !== undefined) return said;
+      isAsked = true;
+      return answer(key, prompt);
+    };
+    const first = readReply(await reply(keyOf(passage), teacherPrompt(passage)), passage);
     isUseful ||= first.asks.length > 0;
     if (first.asks.length === 0 && ++useless >= hopeless && !isUseful) throw ofNoUse();
     for (const [at, facts] of groupsOf(first.asks).entries())
       await reply(furtherKeyOf(passage, at), furtherPrompt(passage, { asks: facts }));
-    if (isNew) asked++;
+    if (isAsked) asked++;
     onProgress(++done, passages.length, asked);
   }
 
   const ofNoUse = (): Failure =>
+    refusal ??
     new Failure(
       "upstream_failed",
       `The teacher wrote no question that can be used about ${useless} passages. Name another teacher_model`,
