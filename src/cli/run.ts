@@ -25,6 +25,7 @@ import { readRequest } from "../run/folder/request.ts";
 import { readGuards } from "../run/guards/material.ts";
 import { openPrograms } from "../run/rewards/programs.ts";
 import { runAlignment } from "../run/run.ts";
+import { installedWarmStart } from "../run/warm-start/installed.ts";
 import { installedWriter } from "../study/writers/installed.ts";
 import { speakFailure } from "./output.ts";
 
@@ -109,6 +110,7 @@ export const partsOf: MakeParts = async (request, config, log, control) => {
     replayPrompts: readConfigFile<string[]>("replay-prompts.json"),
     replayOpenings: readConfigFile<string[]>("replay-openings.json"),
     writer: installedWriter(),
+    warmStart: installedWarmStart(),
     means: {
       declines,
       programs: config.verifiers === "" ? null : await openPrograms(config.verifiers),

@@ -1,7 +1,7 @@
 // `plumbline train-writer`: trains config/writer/adapter.gguf, with which the starter model phrases questions, on the
 // passages, answers and questions in config/writer/material. For developers of plumbline; takes half an hour on two
 // cores.
-import { open, readdir, readFile, rm } from "node:fs/promises";
+import { readdir, readFile, rm } from "node:fs/promises";
 import { basename, join } from "node:path";
 import type { Command } from "commander";
 import { installation, readConfig } from "../base/config.ts";
@@ -11,8 +11,7 @@ import { seeded } from "../base/statistics/random.ts";
 import { shuffled } from "../base/text.ts";
 import type { SnapshotDocument } from "../contract/run-folder.ts";
 import type { Tokenizer } from "../engine/generator.ts";
-import { readGgufHeader } from "../engine/gguf/header.ts";
-import { writeGguf } from "../engine/gguf/writer.ts";
+import { writeHalf } from "../engine/gguf/half.ts";
 import { openTokenizer } from "../engine/serve/generator.ts";
 import type { AdapterShape, Rows, Trainer } from "../engine/train/trainer.ts";
 import { startTrainer } from "../engine/train/trainer-process.ts";
@@ -157,7 +156,7 @@ async function trainWriter(options: Options): Promise<Answer> {
     const file = join(options.out, "adapter.gguf");
     await rm(`${file}.f32`, { force: true });
     await trainer.exportGguf(adapter, `${file}.f32`, {});
-    await halve(`${file}.f32`, file);
+    await writeHalf(`${file}.f32`, file);
     await rm(`${file}.f32`);
     const card: WriterCard = {
       format: 1,
@@ -272,38 +271,4 @@ async function lossOf(
     }
   }
   return nats / tokens;
-}
-
-/** Writes the adapter in half precision, which halves the size of what is shipped. */
-async function halve(from: string, to: string): Promise<void> {
-  const { values, tensors } = readGgufHeader(from);
-  const source = await open(from);
-  const file = await open(to, "w");
-  try {
-    const pairs = ["general.type", "general.architecture", "adapter.type"].map((key) => ({
-      key,
-      type: "string" as const,
-      value: String(values.get(key)),
-    }));
-    const alpha = {
-      key: "adapter.lora.alpha",
-      type: "float32" as const,
-      value: Number(values.get("adapter.lora.alpha")),
-    };
-    const halved = tensors.map(({ name, shape, bytes, offset }) => ({
-      name,
-      shape,
-      type: 1, // F16
-      bytes: bytes / 2,
-      async *read() {
-        const { buffer } = await source.read(new Uint8Array(bytes), 0, bytes, offset);
-        yield new Uint8Array(Float16Array.from(new Float32Array(buffer.buffer)).buffer);
-      },
-    }));
-    await writeGguf(file, [...pairs, alpha], halved);
-    await file.sync();
-  } finally {
-    await file.close();
-    await source.close();
-  }
 }

@@ -41,6 +41,7 @@ const verbs: Record<string, () => Promise<Verb>> = {
   run: () => import("./run.ts"),
   "fit-prior": () => import("./fit-prior.ts"),
   "train-writer": () => import("./train-writer.ts"),
+  "train-warm-start": () => import("./train-warm-start.ts"),
   completion: () => import("./completion.ts"),
 };
 

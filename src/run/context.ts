@@ -14,6 +14,7 @@ import type { EventLog } from "./events.ts";
 import type { Snapshot } from "./folder/request.ts";
 import type { Guards } from "./guards/material.ts";
 import type { Means } from "./rewards/plan.ts";
+import type { InstalledWarmStart } from "./warm-start/installed.ts";
 
 export interface RunParts {
   control: Control;
@@ -38,6 +39,8 @@ export interface RunParts {
   replayOpenings: readonly string[];
   /** The writer that is shipped with the installation; null if there is none. */
   writer: InstalledWriter | null;
+  /** The adapter from which training starts; null if this installation has none. */
+  warmStart: InstalledWarmStart | null;
   /** What is available to judge sampled answers with. */
   means: Means;
   /** Tests of abilities that must not get worse. They are never trained on. */

@@ -15,6 +15,7 @@ import { identityOf } from "./folder/request.ts";
 import { isReplayed } from "./replay.ts";
 import { countedAs, lengthOf, type Prepared, type TrainingRow, toTrainer, trainedTokens } from "./rows.ts";
 import { batchOf, learningRateAt, microBatches, ruleLearningRate, totalSteps } from "./schedule.ts";
+import { startWarm } from "./warm-start/start.ts";
 
 /** Maximum number of tokens, prompts and answers, in one call of a check. Between two calls, the run handles stop and pause. */
 export const checkTokens = 8192;
@@ -72,8 +73,8 @@ export interface Start {
   folder: string;
   identity: RunIdentity;
   shape: AdapterShape;
-  /** GGUF adapter of this shape to start from, without moments; null to start with a new adapter. */
-  from: string | null;
+  /** Returns the GGUF adapter of this shape to start from, without moments; null to start with a new adapter. */
+  from(): Promise<string | null>;
   /** Step from which the count continues. */
   step: number;
 }
@@ -86,13 +87,7 @@ export async function openTraining(
   run: Run,
   base: OpenedBase,
   prepared: Prepared,
-  start: Start = {
-    folder: join(run.folder, "checkpoints"),
-    identity: { request_sha256: identityOf(run.request), rows_sha256: prepared.sha256 },
-    shape: shapeOf(run.request.recipe, base.model.layers),
-    from: null,
-    step: 0,
-  },
+  start: Start = wholeRun(run, base, prepared),
 ): Promise<Training> {
   const { trainer, hello, model } = base;
   const { recipe, budget, versions } = run.request;
@@ -117,6 +112,17 @@ export async function openTraining(
     average: null,
     peakRate: peakOf(recipe, model),
     state,
+  };
+}
+
+function wholeRun(run: Run, { trainer, model }: OpenedBase, prepared: Prepared): Start {
+  const shape = shapeOf(run.request.recipe, model.layers);
+  return {
+    folder: join(run.folder, "checkpoints"),
+    identity: { request_sha256: identityOf(run.request), rows_sha256: prepared.sha256 },
+    shape,
+    from: () => startWarm(run, trainer, shape),
+    step: 0,
   };
 }
 
@@ -160,7 +166,7 @@ function rungsOf(rows: readonly TrainingRow[]): number[][] {
   return rungs.filter((own) => own.length > 0);
 }
 
-/** Loads the newest checkpoint that verifies, otherwise `from`. If the run was resumed, writes to the event log from which step. */
+/** Loads the newest checkpoint that verifies, otherwise what `from` returns. If the run was resumed, writes to the event log from which step. */
 async function goBack(
   run: Run,
   trainer: Trainer,
@@ -178,7 +184,10 @@ async function goBack(
       parameters: { names: damaged.join(", ") },
     });
   if (found !== null) await trainer.load(adapterName, found.trainerFolder);
-  else if (from !== null) await trainer.load(adapterName, from);
+  else {
+    const path = await from();
+    if (path !== null) await trainer.load(adapterName, path);
+  }
   if (found === null && !run.resumed) return stateAt(step);
   if (found !== null && JSON.stringify(found.build) !== JSON.stringify(build))
     await run.events.append({

@@ -16,6 +16,7 @@ import { loadScaled, removeScaled } from "../scale.ts";
 import { learningRateAt, permutation, warmUpSteps } from "../schedule.ts";
 import { keptAt, stage } from "../stage.ts";
 import { adapterName, type OpenedBase, openTraining, saveStep, step, type Training } from "../training.ts";
+import { startWarm } from "../warm-start/start.ts";
 import { closeReference, openAverage, openReference, type Reference } from "./reference.ts";
 import { type ReinforcePlan, reinforce } from "./reinforce.ts";
 import { editedName, type Represented, represent } from "./represent/represent.ts";
@@ -123,7 +124,11 @@ async function train(order: PhaseOrder, checkpoints: string): Promise<Trained> {
     folder: checkpoints,
     identity: { request_sha256: order.identity, rows_sha256: prepared.sha256 },
     shape: from.shape,
-    from: from.path,
+    from: async () => {
+      if (from.path !== null) return from.path;
+      // The other arms compare their adapter with the base that they start from.
+      return plan.arm === "supervised" ? startWarm(run, base.trainer, from.shape) : null;
+    },
     step: stepsBefore,
   });
   const opened = clock.monotonicMs();

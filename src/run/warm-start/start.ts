@@ -1,0 +1,82 @@
+// The adapter from which the training of documents starts. It was trained on other material, so it has already learned to answer
+// questions from memory, in whatever words they are asked. Then fewer steps are needed to learn what new documents say, and more questions
+// in wordings that were not trained find their answer.
+import { type FileHandle, open } from "node:fs/promises";
+import { join } from "node:path";
+import { temporaryName } from "../../base/files.ts";
+import { type GgufTensor, readGgufHeader } from "../../engine/gguf/header.ts";
+import type { AdapterShape, Trainer } from "../../engine/train/trainer.ts";
+import type { Run } from "../context.ts";
+import type { InstalledWarmStart } from "./installed.ts";
+
+/**
+ * Returns the warm start that training with this shape uses. Null if the recipe wants none, if none was made for this base, or if an adapter
+ * of this shape cannot represent it.
+ */
+export function warmStartOf({ request, parts }: Run, shape: AdapterShape): InstalledWarmStart | null {
+  const { base, recipe } = request;
+  const { warmStart: found } = parts;
+  if (recipe.adapter.warm_start === false || found === null || found.base.sha256 !== base.sha256) return null;
+  return contains(shape, found.shape) ? found : null;
+}
+
+const contains = (shape: AdapterShape, other: AdapterShape): boolean =>
+  shape.rank >= other.rank &&
+  (shape.firstLayer ?? 0) <= (other.firstLayer ?? 0) &&
+  other.targets.every((target) => shape.targets.includes(target));
+
+/**
+ * Makes a GGUF adapter of this shape that computes what the warm start computes, and returns its path; null if there is no warm start. The
+ * caller loads it before the run ends, because the file is a temporary one.
+ */
+export async function startWarm(run: Run, trainer: Trainer, shape: AdapterShape): Promise<string | null> {
+  const found = warmStartOf(run, shape);
+  if (found === null) return null;
+  const path = temporaryName(join(run.folder, "warm-start.gguf"));
+  await trainer.createAdapter(warmName, shape);
+  await trainer.exportGguf(warmName, path, {});
+  await trainer.dropAdapter(warmName);
+  await fill(path, shape, found);
+  return path;
+}
+
+const warmName = "warm";
+
+/**
+ * Writes the warm start's matrices into a new adapter, whose A is random and whose B is 0. A larger rank keeps its further rows of A, and its
+ * further columns of B stay 0. B is scaled, because the two adapters may scale B A by different alpha / rank.
+ */
+async function fill(path: string, shape: AdapterShape, found: InstalledWarmStart): Promise<void> {
+  const scale = found.shape.alpha / found.shape.rank / (shape.alpha / shape.rank);
+  const header = readGgufHeader(path);
+  const own = new Map(header.tensors.map((tensor) => [tensor.name, tensor]));
+  const [source, file] = await Promise.all([open(found.path), open(path, "r+")]);
+  try {
+    for (const tensor of readGgufHeader(found.path).tensors) {
+      const place = own.get(tensor.name)!;
+      const values = await read(source, tensor);
+      const filled = tensor.name.endsWith(".lora_a")
+        ? values
+        : widened(values, { columns: tensor.shape[0]!, to: place.shape[0]!, scale });
+      await file.write(new Uint8Array(filled.buffer), 0, filled.byteLength, place.offset);
+    }
+  } finally {
+    await Promise.all([source.close(), file.close()]);
+  }
+}
+
+/** Reads an F32 or F16 tensor. */
+async function read(file: FileHandle, { type, bytes, offset }: GgufTensor): Promise<Float32Array> {
+  const { buffer } = await file.read(new Uint8Array(bytes), 0, bytes, offset);
+  return type === "F16" ? Float32Array.from(new Float16Array(buffer.buffer)) : new Float32Array(buffer.buffer);
+}
+
+/** Appends columns of 0 to a matrix in row order, and multiplies it by `scale`. */
+function widened(
+  values: Float32Array,
+  { columns, to, scale }: { columns: number; to: number; scale: number },
+): Float32Array {
+  const wide = new Float32Array((values.length / columns) * to);
+  for (const [at, value] of values.entries()) wide[Math.floor(at / columns) * to + (at % columns)] = value * scale;
+  return wide;
+}

@@ -1,0 +1,75 @@
+// A warm start inside an adapter of another shape computes what it computed alone.
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { test } from "node:test";
+import { writeHalf } from "../../src/engine/gguf/half.ts";
+import type { AdapterShape, Trainer } from "../../src/engine/train/trainer.ts";
+import type { Run } from "../../src/run/context.ts";
+import type { InstalledWarmStart } from "../../src/run/warm-start/installed.ts";
+import { startWarm, warmStartOf } from "../../src/run/warm-start/start.ts";
+import { openWorker, rowsOf, scratch, step, tinyModelOf, tinyShape } from "../engine/trainer-fixture.ts";
+
+const rows = rowsOf([14], 5);
+
+/** The log-probabilities of the row under an adapter. */
+const score = (trainer: Trainer, adapter: string | null): Promise<Float32Array> =>
+  trainer.score(adapter, rows, Int32Array.of(1));
+
+/** An adapter of the upper layer that was trained a little, as it is shipped. */
+async function shipped(trainer: Trainer, folder: string): Promise<InstalledWarmStart> {
+  const shape: AdapterShape = { ...tinyShape, rank: 3, alpha: 6, firstLayer: 1 };
+  await trainer.createAdapter("shipped", shape);
+  for (let count = 0; count < 4; count++) {
+    await trainer.forwardBackward("shipped", rows);
+    await trainer.optimStep("shipped", step(0.02));
+  }
+  const path = join(folder, "shipped.gguf");
+  await trainer.exportGguf("shipped", `${path}.f32`, {});
+  await writeHalf(`${path}.f32`, path);
+  return { path, sha256: "0".repeat(64), base: { sha256: "1".repeat(64) }, shape };
+}
+
+const runWith = (folder: string, warmStart: InstalledWarmStart | null, adapter: object = {}): Run =>
+  ({
+    folder,
+    parts: { warmStart },
+    request: { base: { sha256: "1".repeat(64) }, recipe: { adapter } },
+  }) as unknown as Run;
+
+for (const architecture of ["llama", "qwen3"])
+  test(`${architecture}: a wider adapter over more layers starts where the warm start ended`, async (t) => {
+    const folder = scratch();
+    const trainer = await openWorker(t, tinyModelOf(architecture, "q4_1"));
+    const warmStart = await shipped(trainer, folder);
+    const shape = { ...tinyShape, rank: 5, alpha: 5, firstLayer: 0 };
+    const path = await startWarm(runWith(folder, warmStart), trainer, shape);
+    await trainer.createAdapter("main", shape);
+    await trainer.load("main", path!);
+    const [base, alone, inside] = [
+      await score(trainer, null),
+      await score(trainer, "shipped"),
+      await score(trainer, "main"),
+    ];
+    const farthest = (from: Float32Array, to: Float32Array): number =>
+      Math.max(...from.map((value, at) => Math.abs(value - to[at]!)));
+    assert.ok(farthest(base, alone) > 0.1, `trained ${farthest(base, alone)}`);
+    // Half precision alone makes the difference.
+    assert.ok(farthest(alone, inside) < 0.01 * farthest(base, alone), `inside ${farthest(alone, inside)}`);
+    // What is left of the adapter still learns.
+    await trainer.forwardBackward("main", rows);
+    await trainer.optimStep("main", step(0.001));
+    assert.ok(farthest(inside, await score(trainer, "main")) > 0);
+  });
+
+test("an adapter that cannot hold the warm start, another base and a recipe without it start from the base", () => {
+  const folder = scratch();
+  const shape: AdapterShape = { ...tinyShape, rank: 3, alpha: 6, firstLayer: 1 };
+  const found = { path: "", sha256: "0".repeat(64), base: { sha256: "1".repeat(64) }, shape };
+  assert.equal(warmStartOf(runWith(folder, found), shape), found);
+  assert.equal(warmStartOf(runWith(folder, found), { ...shape, rank: 2 }), null);
+  assert.equal(warmStartOf(runWith(folder, found), { ...shape, firstLayer: 2 }), null);
+  assert.equal(warmStartOf(runWith(folder, found), { ...shape, targets: ["attn_q"] }), null);
+  assert.equal(warmStartOf(runWith(folder, found, { warm_start: false }), shape), null);
+  assert.equal(warmStartOf(runWith(folder, { ...found, base: { sha256: "2".repeat(64) } }), shape), null);
+  assert.equal(warmStartOf(runWith(folder, null), shape), null);
+});
