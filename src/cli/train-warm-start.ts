@@ -1,6 +1,6 @@
 // `plumbline train-warm-start`: trains config/warm-start/adapter.gguf, from which alignments of the starter model start. It is itself an
-// alignment: its documents are the passages in config/writer/material, and its teacher's questions are those written about them. Some
-// wordings are kept out of training and are the dev questions. For developers of plumbline; takes hours on two cores. If it is
+// alignment: its documents are the passages in config/writer/material that have further wordings, and its teacher's questions are those
+// written about them. Some wordings are kept out of training and are the dev questions. For developers of plumbline; takes hours on two cores. If it is
 // interrupted, the same command continues it.
 import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
@@ -14,7 +14,7 @@ import type { Recipe } from "../contract/recipe.ts";
 import type { SnapshotItem } from "../contract/run-folder.ts";
 import { makeRunFolder, writeRequest } from "../domain/alignments/snapshot.ts";
 import { competition } from "../domain/evaluations/grade.ts";
-import { writeHalf } from "../engine/gguf/half.ts";
+import { shrinkAdapter } from "../engine/gguf/adapter-file.ts";
 import { readGgufHeader } from "../engine/gguf/header.ts";
 import { createControl } from "../run/control.ts";
 import { shapeOf } from "../run/folder/adapter-shape.ts";
@@ -23,11 +23,11 @@ import { askTeacher } from "../run/folder/teacher.ts";
 import type { Report } from "../run/report.ts";
 import { runAlignment } from "../run/run.ts";
 import { type WarmStartCard, warmStartFolder } from "../run/warm-start/installed.ts";
-import { passagesOf } from "../study/passages.ts";
+import { type Passage, passagesOf } from "../study/passages.ts";
 import { teacherPrompt } from "../study/writers/teacher.ts";
-import { type Answer, answers } from "./output.ts";
+import { type Answer, answers, note } from "./output.ts";
 import { partsOf } from "./run.ts";
-import { documentOf, type MaterialPassage, readMaterial } from "./train-writer.ts";
+import { documentOf, isHeldOut, type MaterialPassage, readMaterial } from "./train-writer.ts";
 
 export function register(program: Command): void {
   answers<Options>(
@@ -35,9 +35,6 @@ export function register(program: Command): void {
       .command("train-warm-start", { hidden: true })
       .description("train the adapter from which alignments of the starter model start")
       .option("--languages <list>", "languages of the material (ISO 639-1)", "en,de,es,fr")
-      .option("--passages <number>", "passages to train, evenly taken from the material; default: all")
-      .option("--phrasings <number>", "rows per fact and rung", "5")
-      .option("--rungs <number>", "rungs", "4")
       .option("--dev <number>", "facts of which one wording is not trained but asked", "200")
       .requiredOption("--work <folder>", "folder of the run, which continues an earlier one")
       .option("--out <folder>", "folder for the result", warmStartFolder),
@@ -47,9 +44,6 @@ export function register(program: Command): void {
 
 interface Options {
   languages: string;
-  passages?: string;
-  phrasings: string;
-  rungs: string;
   dev: string;
   work: string;
   out: string;
@@ -57,12 +51,22 @@ interface Options {
 
 const name = "warm-start";
 
+interface Fact {
+  answer: string;
+  questions: string[];
+}
+
 async function trainWarmStart(options: Options): Promise<Answer> {
   const config = readConfig();
   const log = createLog(config.logLevel as Level);
   const languages = options.languages.split(",");
-  const known = (await readMaterial()).filter(({ language }) => languages.includes(language));
-  const material = spread(known, Number(options.passages ?? known.length));
+  const material = (await readMaterial()).filter(
+    (one) =>
+      languages.includes(one.language) &&
+      one.asks.some(({ further = [] }) => further.length > 0) &&
+      // What the writer is measured on is never trained.
+      !isHeldOut(one),
+  );
   const documents = material.map(documentOf);
   const facts = material.reduce((count, { asks }) => count + asks.length, 0);
   const { kept, items } = keptOut(material, Number(options.dev));
@@ -74,11 +78,7 @@ async function trainWarmStart(options: Options): Promise<Answer> {
     architecture: String(readGgufHeader(basePath).values.get("general.architecture")),
   };
   const standard = JSON.parse(await readFile(join(installation, "config/recipes/standard.json"), "utf8")) as Recipe;
-  const recipe: Recipe = {
-    ...standard,
-    adapter: { ...standard.adapter, warm_start: false },
-    dataset: { ...standard.dataset, phrasings: Number(options.phrasings), rungs: Number(options.rungs) },
-  };
+  const recipe: Recipe = { ...standard, adapter: { ...standard.adapter, warm_start: false } };
   const folder = join(options.work, name);
   if (!existsSync(folder)) {
     await makeFolder(options.work);
@@ -89,19 +89,13 @@ async function trainWarmStart(options: Options): Promise<Answer> {
     });
   }
   const passages = passagesOf(documents);
-  const replies = new Map(
-    passages.map((passage) => [
-      teacherPrompt(passage),
-      kept[Number(passage.document)]!.asks.filter(({ answer }) => passage.text.includes(answer)),
-    ]),
-  );
-  const say = async (prompt: string): Promise<string> => JSON.stringify(replies.get(prompt) ?? []);
-  await askTeacher(folder, passages, { say, together: 1 });
+  await askTeacher(folder, passages, { say: teacherOf(passages, kept), together: 1 });
   await writeRequest(folder, {
     ...{ fence: 1, basePath },
     budget: { memory_bytes: config.memory, threads: config.threads },
     versions: { plumbline: name, trainer: name },
   });
+  note(`training; its progress stands in ${join(folder, "events.jsonl")}`);
   const request = await readRequest(folder);
   const result = await runAlignment(
     folder,
@@ -121,7 +115,7 @@ async function trainWarmStart(options: Options): Promise<Answer> {
   } = JSON.parse(await readFile(join(folder, "artefact/report.json"), "utf8")) as Report;
   await makeFolder(options.out);
   const file = join(options.out, "adapter.gguf");
-  await writeHalf(join(folder, "artefact/adapter.gguf"), file);
+  await shrinkAdapter(join(folder, "artefact/adapter.gguf"), file, "Q8_0");
   const shape = shapeOf(recipe, opened.layers);
   const card: WarmStartCard = {
     format: 1,
@@ -136,20 +130,48 @@ async function trainWarmStart(options: Options): Promise<Answer> {
   return { json: card, text: `${file}: ${JSON.stringify(card)}` };
 }
 
+/** Number of wordings of a fact in the first reply. */
+const firstWordings = 4;
+
+/**
+ * Returns a teacher that replies as a model would that wrote the material: to a first prompt the facts of the passage, each with some of its
+ * wordings, to a further prompt the other wordings of the facts that it names.
+ */
+function teacherOf(passages: readonly Passage[], kept: readonly Fact[][]) {
+  const factsOf = ({ document, text }: Passage): Fact[] =>
+    kept[Number(document)]!.filter(({ answer }) => text.includes(answer));
+  const firsts = new Map(
+    passages.map((passage) => [
+      teacherPrompt(passage),
+      factsOf(passage).map(({ answer, questions }) => ({ answer, questions: questions.slice(0, firstWordings) })),
+    ]),
+  );
+  const facts = passages.flatMap(factsOf);
+  return async (prompt: string): Promise<string> =>
+    JSON.stringify(
+      firsts.get(prompt) ??
+        facts
+          .filter(({ questions }) => prompt.includes(JSON.stringify(questions[0])))
+          .map(({ answer, questions }) => ({ answer, questions: questions.slice(firstWordings) })),
+    );
+}
+
 /** Takes `count` of the list, at even distances. */
 const spread = <T>(list: readonly T[], count: number): T[] =>
   Array.from({ length: Math.min(count, list.length) }, (_, at) => list[Math.floor((at * list.length) / count)]!);
 
 /** Takes one wording each of `count` facts out of the material, and returns these as dev items. */
 function keptOut(material: readonly MaterialPassage[], count: number) {
-  const facts = material.flatMap(({ asks }) => asks);
-  const chosen = new Map(spread(facts, count).map((fact, at) => [fact, at % 3]));
-  const kept = material.map(({ asks }) => ({
-    asks: asks.map((ask) => ({
-      answer: ask.answer,
-      questions: ask.questions.filter((_, at) => at !== chosen.get(ask)),
+  const facts = material.map(({ asks }) =>
+    asks.map(({ answer, questions, further = [] }): Fact => ({ answer, questions: [...questions, ...further] })),
+  );
+  const chosen = new Map(spread(facts.flat(), count).map((fact, at) => [fact, at % fact.questions.length]));
+  const kept = facts.map((asks) =>
+    asks.map((fact) => ({
+      answer: fact.answer,
+      questions: fact.questions.filter((_, at) => at !== chosen.get(fact)),
     })),
-  }));
+  );
   const plain = [...chosen].map(([{ answer, questions }, at]) => ({
     instruction: questions[at]!,
     response: answer,

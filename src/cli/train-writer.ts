@@ -11,7 +11,7 @@ import { seeded } from "../base/statistics/random.ts";
 import { shuffled } from "../base/text.ts";
 import type { SnapshotDocument } from "../contract/run-folder.ts";
 import type { Tokenizer } from "../engine/generator.ts";
-import { writeHalf } from "../engine/gguf/half.ts";
+import { shrinkAdapter } from "../engine/gguf/adapter-file.ts";
 import { openTokenizer } from "../engine/serve/generator.ts";
 import type { AdapterShape, Rows, Trainer } from "../engine/train/trainer.ts";
 import { startTrainer } from "../engine/train/trainer-process.ts";
@@ -25,7 +25,8 @@ import { type Answer, answers, note } from "./output.ts";
 export interface MaterialPassage {
   title: string;
   passage: string;
-  asks: { answer: string; questions: [string, string, string] }[];
+  /** `further`: more wordings, from which the warm start is trained as well. */
+  asks: { answer: string; questions: [string, string, string]; further?: string[] }[];
   genre: string;
   language: string;
 }
@@ -156,7 +157,7 @@ async function trainWriter(options: Options): Promise<Answer> {
     const file = join(options.out, "adapter.gguf");
     await rm(`${file}.f32`, { force: true });
     await trainer.exportGguf(adapter, `${file}.f32`, {});
-    await writeHalf(`${file}.f32`, file);
+    await shrinkAdapter(`${file}.f32`, file, "F16");
     await rm(`${file}.f32`);
     const card: WriterCard = {
       format: 1,

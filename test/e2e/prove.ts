@@ -71,6 +71,8 @@ const plain = (recipe: Recipe): Recipe => ({
   dataset: { ...recipe.dataset, synthetic: { enabled: false } },
 });
 
+const cold = (recipe: Recipe): Recipe => ({ ...recipe, adapter: { ...recipe.adapter, warm_start: false } });
+
 /** Acronyms that are learned, and how many are put to the base to find so many that it does not know. */
 const [acronyms, candidates] = [300, 400];
 
@@ -110,6 +112,7 @@ function ablations(corpus: string): Record<string, Make> {
   return {
     [`${corpus}-short`]: made((recipe) => recipe),
     [`${corpus}-no-writer`]: made(plain),
+    [`${corpus}-no-warm-start`]: made(cold),
     [`${corpus}-no-gates`]: made((recipe) => recipe, { withoutGates: true }),
     [`${corpus}-no-fresh`]: made(repeated),
   };
@@ -175,6 +178,7 @@ function summary({ name, facts, base, aligned, p, minutes, report, exam }: Prove
     guards: guards?.suites.map(({ name: suite, n, base: was, aligned: is }) => ({ suite, n, was, is })),
     drift: guards?.drift,
     exam,
+    warm_start: training.warm_start,
     steps: training.steps,
     rungs: training.rungs,
     chosen: [training.chosen_step, training.chosen_scale, training.repaired_steps],

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { test } from "node:test";
-import { writeHalf } from "../../src/engine/gguf/half.ts";
+import { shrinkAdapter } from "../../src/engine/gguf/adapter-file.ts";
 import type { AdapterShape, Trainer } from "../../src/engine/train/trainer.ts";
 import type { Run } from "../../src/run/context.ts";
 import type { InstalledWarmStart } from "../../src/run/warm-start/installed.ts";
@@ -25,7 +25,7 @@ async function shipped(trainer: Trainer, folder: string): Promise<InstalledWarmS
   }
   const path = join(folder, "shipped.gguf");
   await trainer.exportGguf("shipped", `${path}.f32`, {});
-  await writeHalf(`${path}.f32`, path);
+  await shrinkAdapter(`${path}.f32`, path, "F16");
   return { path, sha256: "0".repeat(64), base: { sha256: "1".repeat(64) }, shape };
 }
 

@@ -1,10 +1,11 @@
 // The adapter from which the training of documents starts. It was trained on other material, so it has already learned to answer
 // questions from memory, in whatever words they are asked. Then fewer steps are needed to learn what new documents say, and more questions
 // in wordings that were not trained find their answer.
-import { type FileHandle, open } from "node:fs/promises";
+import { open } from "node:fs/promises";
 import { join } from "node:path";
 import { temporaryName } from "../../base/files.ts";
-import { type GgufTensor, readGgufHeader } from "../../engine/gguf/header.ts";
+import { readValues } from "../../engine/gguf/adapter-file.ts";
+import { readGgufHeader } from "../../engine/gguf/header.ts";
 import type { AdapterShape, Trainer } from "../../engine/train/trainer.ts";
 import type { Run } from "../context.ts";
 import type { InstalledWarmStart } from "./installed.ts";
@@ -54,7 +55,7 @@ async function fill(path: string, shape: AdapterShape, found: InstalledWarmStart
   try {
     for (const tensor of readGgufHeader(found.path).tensors) {
       const place = own.get(tensor.name)!;
-      const values = await read(source, tensor);
+      const values = await readValues(source, tensor);
       const filled = tensor.name.endsWith(".lora_a")
         ? values
         : widened(values, { columns: tensor.shape[0]!, to: place.shape[0]!, scale });
@@ -63,12 +64,6 @@ async function fill(path: string, shape: AdapterShape, found: InstalledWarmStart
   } finally {
     await Promise.all([source.close(), file.close()]);
   }
-}
-
-/** Reads an F32 or F16 tensor. */
-async function read(file: FileHandle, { type, bytes, offset }: GgufTensor): Promise<Float32Array> {
-  const { buffer } = await file.read(new Uint8Array(bytes), 0, bytes, offset);
-  return type === "F16" ? Float32Array.from(new Float16Array(buffer.buffer)) : new Float32Array(buffer.buffer);
 }
 
 /** Appends columns of 0 to a matrix in row order, and multiplies it by `scale`. */

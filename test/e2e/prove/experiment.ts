@@ -16,6 +16,7 @@ import type { Generator, ModelRef } from "../../../src/engine/generator.ts";
 import { createGpu } from "../../../src/engine/gguf/gpu.ts";
 import { createGenerator } from "../../../src/engine/serve/generator.ts";
 import type { Report } from "../../../src/run/report.ts";
+import { installedWarmStart } from "../../../src/run/warm-start/installed.ts";
 import { readJsonLines } from "../../helpers/json-lines.ts";
 import { consultTeacher } from "./teacher.ts";
 
@@ -141,6 +142,7 @@ const identityOf = ({ recipe, documents, items, teacher, withoutGates }: Experim
       items,
       teacher: teacher === null ? null : sha256Of(readFileSync(join(tests, `${teacher}.jsonl`))),
       withoutGates: withoutGates ?? false,
+      warmStart: installedWarmStart()?.sha256 ?? null,
     }),
   );
 
