@@ -11,9 +11,7 @@ import { Failure } from "../base/errors.ts";
 import { makeFolder, sha256OfFile, writeJsonDurably } from "../base/files.ts";
 import { createLog, type Level } from "../base/log.ts";
 import type { Recipe } from "../contract/recipe.ts";
-import type { SnapshotItem } from "../contract/run-folder.ts";
 import { makeRunFolder, writeRequest } from "../domain/alignments/snapshot.ts";
-import { competition } from "../domain/evaluations/grade.ts";
 import { shrinkAdapter } from "../engine/gguf/adapter-file.ts";
 import { readGgufHeader } from "../engine/gguf/header.ts";
 import { createControl } from "../run/control.ts";
@@ -23,11 +21,11 @@ import { askTeacher } from "../run/folder/teacher.ts";
 import type { Report } from "../run/report.ts";
 import { runAlignment } from "../run/run.ts";
 import { type WarmStartCard, warmStartFolder } from "../run/warm-start/installed.ts";
-import { type Passage, passagesOf } from "../study/passages.ts";
-import { teacherPrompt } from "../study/writers/teacher.ts";
+import { passagesOf } from "../study/passages.ts";
 import { type Answer, answers, note } from "./output.ts";
 import { partsOf } from "./run.ts";
-import { documentOf, isHeldOut, type MaterialPassage, readMaterial } from "./train-writer.ts";
+import { documentOf, isHeldOut, readMaterial } from "./train-writer.ts";
+import { keptOut, teacherOf } from "./warm-start-material.ts";
 
 export function register(program: Command): void {
   answers<Options>(
@@ -50,11 +48,6 @@ interface Options {
 }
 
 const name = "warm-start";
-
-interface Fact {
-  answer: string;
-  questions: string[];
-}
 
 async function trainWarmStart(options: Options): Promise<Answer> {
   const config = readConfig();
@@ -128,58 +121,4 @@ async function trainWarmStart(options: Options): Promise<Answer> {
   };
   await writeJsonDurably(join(options.out, "card.json"), card);
   return { json: card, text: `${file}: ${JSON.stringify(card)}` };
-}
-
-/** Number of wordings of a fact in the first reply. */
-const firstWordings = 4;
-
-/**
- * Returns a teacher that replies as a model would that wrote the material: to a first prompt the facts of the passage, each with some of its
- * wordings, to a further prompt the other wordings of the facts that it names.
- */
-function teacherOf(passages: readonly Passage[], kept: readonly Fact[][]) {
-  const factsOf = ({ document, text }: Passage): Fact[] =>
-    kept[Number(document)]!.filter(({ answer }) => text.includes(answer));
-  const firsts = new Map(
-    passages.map((passage) => [
-      teacherPrompt(passage),
-      factsOf(passage).map(({ answer, questions }) => ({ answer, questions: questions.slice(0, firstWordings) })),
-    ]),
-  );
-  const facts = passages.flatMap(factsOf);
-  return async (prompt: string): Promise<string> =>
-    JSON.stringify(
-      firsts.get(prompt) ??
-        facts
-          .filter(({ questions }) => prompt.includes(JSON.stringify(questions[0])))
-          .map(({ answer, questions }) => ({ answer, questions: questions.slice(firstWordings) })),
-    );
-}
-
-/** Takes `count` of the list, at even distances. */
-const spread = <T>(list: readonly T[], count: number): T[] =>
-  Array.from({ length: Math.min(count, list.length) }, (_, at) => list[Math.floor((at * list.length) / count)]!);
-
-/** Takes one wording each of `count` facts out of the material, and returns these as dev items. */
-function keptOut(material: readonly MaterialPassage[], count: number) {
-  const facts = material.map(({ asks }) =>
-    asks.map(({ answer, questions, further = [] }): Fact => ({ answer, questions: [...questions, ...further] })),
-  );
-  const chosen = new Map(spread(facts.flat(), count).map((fact, at) => [fact, at % fact.questions.length]));
-  const kept = facts.map((asks) =>
-    asks.map((fact) => ({
-      answer: fact.answer,
-      questions: fact.questions.filter((_, at) => at !== chosen.get(fact)),
-    })),
-  );
-  const plain = [...chosen].map(([{ answer, questions }, at]) => ({
-    instruction: questions[at]!,
-    response: answer,
-    aliases: [],
-  }));
-  const competitors = competition(plain);
-  const items = plain.map(
-    (item, at): SnapshotItem => ({ sample_num: at + 1, ...item, cluster: String(at), competitors: competitors(at) }),
-  );
-  return { kept, items };
 }
