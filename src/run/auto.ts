@@ -334,7 +334,9 @@ async function exportBest(plan: Plan, told: Told) {
     folder: join(run.folder, "checkpoints", "best"),
     identity: { request_sha256: plan.identity, rows_sha256: prepared.sha256 },
     shape: adapter.shape,
-    from: async () => adapter.path,
+    load: async () => {
+      if (adapter.path !== null) await base.trainer.load(adapterName, adapter.path);
+    },
     step: 0,
   });
   const sum = (value: (phase: PhaseMade) => number): number => phases.reduce((total, one) => total + value(one), 0);

@@ -15,7 +15,7 @@ import { identityOf } from "./folder/request.ts";
 import { isReplayed } from "./replay.ts";
 import { countedAs, lengthOf, type Prepared, type TrainingRow, toTrainer, trainedTokens } from "./rows.ts";
 import { batchOf, learningRateAt, microBatches, ruleLearningRate, totalSteps } from "./schedule.ts";
-import { startWarm } from "./warm-start/start.ts";
+import { loadWarmStart } from "./warm-start/start.ts";
 
 /** Maximum number of tokens, prompts and answers, in one call of a check. Between two calls, the run handles stop and pause. */
 export const checkTokens = 8192;
@@ -73,8 +73,8 @@ export interface Start {
   folder: string;
   identity: RunIdentity;
   shape: AdapterShape;
-  /** Returns the GGUF adapter of this shape to start from, without moments; null to start with a new adapter. */
-  from(): Promise<string | null>;
+  /** Loads the weights to start from, if these are not a new adapter's. */
+  load(): Promise<void>;
   /** Step from which the count continues. */
   step: number;
 }
@@ -121,7 +121,7 @@ function wholeRun(run: Run, { trainer, model }: OpenedBase, prepared: Prepared):
     folder: join(run.folder, "checkpoints"),
     identity: { request_sha256: identityOf(run.request), rows_sha256: prepared.sha256 },
     shape,
-    from: () => startWarm(run, trainer, shape),
+    load: () => loadWarmStart(run, trainer, { adapter: adapterName, shape }),
     step: 0,
   };
 }
@@ -166,13 +166,13 @@ function rungsOf(rows: readonly TrainingRow[]): number[][] {
   return rungs.filter((own) => own.length > 0);
 }
 
-/** Loads the newest checkpoint that verifies, otherwise what `from` returns. If the run was resumed, writes to the event log from which step. */
+/** Loads the newest checkpoint that verifies, otherwise the weights to start from. If the run was resumed, writes to the event log from which step. */
 async function goBack(
   run: Run,
   trainer: Trainer,
   checkpoints: Checkpoints,
   build: RunBuild,
-  { from, step }: Start,
+  { load, step }: Start,
 ): Promise<LoopState> {
   const { found, damaged } = await checkpoints.newest();
   if (damaged.length > 0)
@@ -184,10 +184,7 @@ async function goBack(
       parameters: { names: damaged.join(", ") },
     });
   if (found !== null) await trainer.load(adapterName, found.trainerFolder);
-  else {
-    const path = await from();
-    if (path !== null) await trainer.load(adapterName, path);
-  }
+  else await load();
   if (found === null && !run.resumed) return stateAt(step);
   if (found !== null && JSON.stringify(found.build) !== JSON.stringify(build))
     await run.events.append({

@@ -6,7 +6,7 @@ import { shrinkAdapter } from "../../src/engine/gguf/adapter-file.ts";
 import type { AdapterShape, Trainer } from "../../src/engine/train/trainer.ts";
 import type { Run } from "../../src/run/context.ts";
 import type { InstalledWarmStart } from "../../src/run/warm-start/installed.ts";
-import { startWarm, warmStartOf } from "../../src/run/warm-start/start.ts";
+import { loadWarmStart, warmStartOf } from "../../src/run/warm-start/start.ts";
 import { openWorker, rowsOf, scratch, step, tinyModelOf, tinyShape } from "../engine/trainer-fixture.ts";
 
 const rows = rowsOf([14], 5);
@@ -42,9 +42,8 @@ for (const architecture of ["llama", "qwen3"])
     const trainer = await openWorker(t, tinyModelOf(architecture, "q4_1"));
     const warmStart = await shipped(trainer, folder);
     const shape = { ...tinyShape, rank: 5, alpha: 5, firstLayer: 0 };
-    const path = await startWarm(runWith(folder, warmStart), trainer, shape);
     await trainer.createAdapter("main", shape);
-    await trainer.load("main", path!);
+    await loadWarmStart(runWith(folder, warmStart), trainer, { adapter: "main", shape });
     const [base, alone, inside] = [
       await score(trainer, null),
       await score(trainer, "shipped"),

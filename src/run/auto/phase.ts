@@ -16,7 +16,7 @@ import { loadScaled, removeScaled } from "../scale.ts";
 import { learningRateAt, permutation, warmUpSteps } from "../schedule.ts";
 import { keptAt, stage } from "../stage.ts";
 import { adapterName, type OpenedBase, openTraining, saveStep, step, type Training } from "../training.ts";
-import { startWarm } from "../warm-start/start.ts";
+import { loadWarmStart } from "../warm-start/start.ts";
 import { closeReference, openAverage, openReference, type Reference } from "./reference.ts";
 import { type ReinforcePlan, reinforce } from "./reinforce.ts";
 import { editedName, type Represented, represent } from "./represent/represent.ts";
@@ -124,10 +124,11 @@ async function train(order: PhaseOrder, checkpoints: string): Promise<Trained> {
     folder: checkpoints,
     identity: { request_sha256: order.identity, rows_sha256: prepared.sha256 },
     shape: from.shape,
-    from: async () => {
-      if (from.path !== null) return from.path;
+    load: async () => {
+      const { path, shape } = from;
+      if (path !== null) await base.trainer.load(adapterName, path);
       // The other arms compare their adapter with the base that they start from.
-      return plan.arm === "supervised" ? startWarm(run, base.trainer, from.shape) : null;
+      else if (plan.arm === "supervised") await loadWarmStart(run, base.trainer, { adapter: adapterName, shape });
     },
     step: stepsBefore,
   });

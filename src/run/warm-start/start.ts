@@ -2,7 +2,7 @@
 // questions from memory, in whatever words they are asked. Then fewer steps are needed to learn what new documents say, and more questions
 // in wordings that were not trained find their answer. That models learn documents better after they have learned to be asked about others
 // is known of whole models (Jiang et al., «Instruction-tuned Language Models are Better Knowledge Learners», 2024).
-import { open } from "node:fs/promises";
+import { open, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { temporaryName } from "../../base/files.ts";
 import { readValues } from "../../engine/gguf/adapter-file.ts";
@@ -27,22 +27,23 @@ const contains = (shape: AdapterShape, other: AdapterShape): boolean =>
   (shape.firstLayer ?? 0) <= (other.firstLayer ?? 0) &&
   other.targets.every((target) => shape.targets.includes(target));
 
-/**
- * Makes a GGUF adapter of this shape that computes what the warm start computes, and returns its path; null if there is no warm start. The
- * caller loads it before the run ends, because the file is a temporary one.
- */
-export async function startWarm(run: Run, trainer: Trainer, shape: AdapterShape): Promise<string | null> {
+/** Loads the warm start into a new adapter of this shape, which then computes what the warm start computes. Does nothing if there is none. */
+export async function loadWarmStart(
+  run: Run,
+  trainer: Trainer,
+  { adapter, shape }: { adapter: string; shape: AdapterShape },
+): Promise<void> {
   const found = warmStartOf(run, shape);
-  if (found === null) return null;
+  if (found === null) return;
   const path = temporaryName(join(run.folder, "warm-start.gguf"));
-  await trainer.createAdapter(warmName, shape);
-  await trainer.exportGguf(warmName, path, {});
-  await trainer.dropAdapter(warmName);
-  await fill(path, shape, found);
-  return path;
+  try {
+    await trainer.exportGguf(adapter, path, {});
+    await fill(path, shape, found);
+    await trainer.load(adapter, path);
+  } finally {
+    await rm(path, { force: true });
+  }
 }
-
-const warmName = "warm";
 
 /**
  * Writes the warm start's matrices into a new adapter, whose A is random and whose B is 0. A larger rank keeps its further rows of A, and its
