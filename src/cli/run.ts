@@ -110,7 +110,7 @@ export const partsOf: MakeParts = async (request, config, log, control) => {
     replayPrompts: readConfigFile<string[]>("replay-prompts.json"),
     replayOpenings: readConfigFile<string[]>("replay-openings.json"),
     writer: installedWriter(),
-    warmStart: installedWarmStart(),
+    warmStart: installedWarmStart,
     means: {
       declines,
       programs: config.verifiers === "" ? null : await openPrograms(config.verifiers),

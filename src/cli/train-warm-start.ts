@@ -8,9 +8,19 @@ import { basename, join } from "node:path";
 import type { Command } from "commander";
 import { installation, readConfig } from "../base/config.ts";
 import { Failure } from "../base/errors.ts";
-import { makeFolder, sha256OfFile, writeJsonDurably } from "../base/files.ts";
+import {
+  makeFolder,
+  renameDurably,
+  sha256,
+  sha256OfFile,
+  temporaryName,
+  writeFileDurably,
+  writeJsonDurably,
+} from "../base/files.ts";
+import { tryLock } from "../base/lock.ts";
 import { createLog, type Level } from "../base/log.ts";
 import type { Recipe } from "../contract/recipe.ts";
+import type { SnapshotDocument, SnapshotItem } from "../contract/run-folder.ts";
 import { makeRunFolder, writeRequest } from "../domain/alignments/snapshot.ts";
 import { shrinkAdapter } from "../engine/gguf/adapter-file.ts";
 import { readGgufHeader } from "../engine/gguf/header.ts";
@@ -24,7 +34,7 @@ import { type WarmStartCard, warmStartFolder } from "../run/warm-start/installed
 import { passagesOf } from "../study/passages.ts";
 import { type Answer, answers, note } from "./output.ts";
 import { partsOf } from "./run.ts";
-import { documentOf, isHeldOut, readMaterial } from "./train-writer.ts";
+import { documentOf, isHeldOut, type MaterialPassage, readMaterial } from "./train-writer.ts";
 import { keptOut, teacherOf } from "./warm-start-material.ts";
 
 export function register(program: Command): void {
@@ -52,6 +62,9 @@ const name = "warm-start";
 async function trainWarmStart(options: Options): Promise<Answer> {
   const config = readConfig();
   const log = createLog(config.logLevel as Level);
+  const asked = Number(options.dev);
+  if (!Number.isInteger(asked) || asked < 1)
+    throw new Failure("bad_request", "--dev must be a whole number of at least 1");
   const languages = options.languages.split(",");
   const material = (await readMaterial()).filter(
     (one) =>
@@ -60,65 +73,108 @@ async function trainWarmStart(options: Options): Promise<Answer> {
       // What the writer is measured on is never trained.
       !isHeldOut(one),
   );
-  const documents = material.map(documentOf);
-  const facts = material.reduce((count, { asks }) => count + asks.length, 0);
-  const { kept, items } = keptOut(material, Number(options.dev));
-
+  const { kept, items } = keptOut(material, asked);
   const basePath = config.starterModel;
-  const base = {
-    id: basename(basePath, ".gguf"),
-    sha256: await sha256OfFile(basePath),
-    architecture: String(readGgufHeader(basePath).values.get("general.architecture")),
-  };
-  const standard = JSON.parse(await readFile(join(installation, "config/recipes/standard.json"), "utf8")) as Recipe;
-  const recipe: Recipe = { ...standard, adapter: { ...standard.adapter, warm_start: false } };
   const folder = join(options.work, name);
-  if (!existsSync(folder)) {
-    await makeFolder(options.work);
-    await makeRunFolder(options.work, {
-      ...{ alignmentId: name, recipeName: name, recipe, base, documents, organisation: null },
-      dev: { benchmarkId: name, items, questions: items.map(({ instruction }) => instruction) },
-      teacher: { model: "material", provider: null },
+  const documents = material.map(documentOf);
+  await order(options.work, { basePath, documents, items, identity: sha256(JSON.stringify({ kept, items })) });
+
+  const lock = tryLock(join(folder, "lock"));
+  if (lock === null) throw new Failure("run_locked");
+  try {
+    const passages = passagesOf(documents);
+    await askTeacher(folder, passages, { say: teacherOf(passages, kept), together: 1 });
+    await writeRequest(folder, {
+      // A later start has a larger one, so that it tries again what failed.
+      fence: Math.floor(Date.now() / 1000),
+      basePath,
+      budget: { memory_bytes: config.memory, threads: config.threads },
+      versions: { plumbline: name, trainer: name },
     });
-  }
-  const passages = passagesOf(documents);
-  await askTeacher(folder, passages, { say: teacherOf(passages, kept), together: 1 });
-  await writeRequest(folder, {
-    ...{ fence: 1, basePath },
-    budget: { memory_bytes: config.memory, threads: config.threads },
-    versions: { plumbline: name, trainer: name },
-  });
-  note(`training; its progress stands in ${join(folder, "events.jsonl")}`);
-  const request = await readRequest(folder);
-  const result = await runAlignment(
-    folder,
-    await partsOf(
+    const request = await readRequest(folder);
+    note(`training; its progress stands in ${join(folder, "events.jsonl")}`);
+    const parts = await partsOf(
       request,
       config,
       log,
       createControl(() => {}),
-    ),
-  );
-  if (result.outcome !== "completed") throw new Failure("run_failed", result.error?.message);
+    );
+    const result = await runAlignment(folder, parts);
+    if (result.outcome !== "completed") throw new Failure("run_failed", result.error?.message);
+    const card = await ship(folder, options.out, { material, basePath });
+    return { json: card, text: `${join(options.out, "adapter.gguf")}: ${JSON.stringify(card)}` };
+  } finally {
+    lock.release();
+  }
+}
 
-  const {
-    learned,
-    training,
-    base: opened,
-  } = JSON.parse(await readFile(join(folder, "artefact/report.json"), "utf8")) as Report;
-  await makeFolder(options.out);
-  const file = join(options.out, "adapter.gguf");
-  await shrinkAdapter(join(folder, "artefact/adapter.gguf"), file, "Q8_0");
-  const shape = shapeOf(recipe, opened.layers);
+interface Ordered {
+  basePath: string;
+  documents: SnapshotDocument[];
+  items: SnapshotItem[];
+  /** Hash of the material, with what is kept out of training. */
+  identity: string;
+}
+
+/** Makes the folder of the run, unless an earlier start made it. Throws bad_request if that was for other material. */
+async function order(work: string, { basePath, documents, items, identity }: Ordered): Promise<void> {
+  const kept = join(work, `${name}.sha256`);
+  if (existsSync(join(work, name))) {
+    if ((await readFile(kept, "utf8")) !== identity)
+      throw new Failure("bad_request", `${work} was made of other material or options: name another --work`);
+    return;
+  }
+  const standard = JSON.parse(await readFile(join(installation, "config/recipes/standard.json"), "utf8")) as Recipe;
+  await makeFolder(work);
+  await writeFileDurably(kept, identity);
+  await makeRunFolder(work, {
+    ...{ alignmentId: name, recipeName: name, documents, organisation: null },
+    recipe: { ...standard, adapter: { ...standard.adapter, warm_start: false } },
+    base: {
+      id: basename(basePath, ".gguf"),
+      sha256: await sha256OfFile(basePath),
+      architecture: String(readGgufHeader(basePath).values.get("general.architecture")),
+    },
+    dev: { benchmarkId: name, items, questions: items.map(({ instruction }) => instruction) },
+    teacher: { model: "material", provider: null },
+  });
+}
+
+/** Shrinks the adapter that the run made into the folder `out`, with its card. Throws run_failed if it harms the base beyond the limits. */
+async function ship(
+  folder: string,
+  out: string,
+  { material, basePath }: { material: readonly MaterialPassage[]; basePath: string },
+): Promise<WarmStartCard> {
+  const { request, report } = {
+    request: await readRequest(folder),
+    report: JSON.parse(await readFile(join(folder, "artefact/report.json"), "utf8")) as Report,
+  };
+  const { training, learned, guards, base } = report;
+  const chosen = training.candidates.find(
+    ({ step, scale }) => step === training.chosen_step && scale === training.chosen_scale,
+  );
+  if (guards === null || chosen === undefined || chosen.penalty > 0)
+    throw new Failure(
+      "run_failed",
+      "The adapter harms the base more than the recipe allows, so nothing can start from it",
+    );
+  await makeFolder(out);
+  const [file, path] = [join(out, "adapter.gguf"), join(out, "card.json")];
+  const temporary = temporaryName(file);
+  await shrinkAdapter(join(folder, "artefact/adapter.gguf"), temporary, "Q8_0");
+  const shape = shapeOf(request.recipe, base.layers);
   const card: WarmStartCard = {
     format: 1,
     base: { name: basename(basePath), sha256: base.sha256 },
-    adapter: { ...shape, alpha: shape.alpha * training.chosen_scale, sha256: await sha256OfFile(file) },
+    adapter: { ...shape, alpha: shape.alpha * training.chosen_scale, sha256: await sha256OfFile(temporary) },
     languages: [...new Set(material.map(({ language }) => language))].sort(),
-    material: { passages: material.length, facts, held_out_questions: items.length },
-    held_out: { base: learned.dev!.base.score, adapter: learned.dev!.aligned.score },
-    steps: training.steps,
+    material: { passages: material.length, facts: material.reduce((count, { asks }) => count + asks.length, 0) },
+    held_out: { n: learned.dev!.base.n, base: learned.dev!.base.score, adapter: learned.dev!.aligned.score },
+    drift: { kl: guards.drift.kl, perplexity_rise: guards.drift.perplexity_rise },
+    step: training.chosen_step,
   };
-  await writeJsonDurably(join(options.out, "card.json"), card);
-  return { json: card, text: `${file}: ${JSON.stringify(card)}` };
+  await renameDurably(temporary, file);
+  await writeJsonDurably(path, card);
+  return card;
 }

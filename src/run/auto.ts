@@ -336,6 +336,7 @@ async function exportBest(plan: Plan, told: Told) {
     shape: adapter.shape,
     load: async () => {
       if (adapter.path !== null) await base.trainer.load(adapterName, adapter.path);
+      return adapter.warmStart ?? null;
     },
     step: 0,
   });

@@ -49,6 +49,8 @@ export interface LoopState {
   focused?: number[];
   /** The rows of the current rung that are trained; only where another rung follows. */
   likelihoods?: Likelihoods;
+  /** Hash of the warm start that training started from; left out if it started from the base. */
+  warmStart?: string;
   /** Why training ended; null until it has ended. */
   ended: "steps" | "patience" | "plateau" | null;
   /**

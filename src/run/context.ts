@@ -39,8 +39,11 @@ export interface RunParts {
   replayOpenings: readonly string[];
   /** The writer that is shipped with the installation; null if there is none. */
   writer: InstalledWriter | null;
-  /** The adapter from which training starts; null if this installation has none. */
-  warmStart: InstalledWarmStart | null;
+  /**
+   * Returns the adapter that training starts from if it fits base, shape and recipe; null if this installation has none. Throws
+   * installation_damaged.
+   */
+  warmStart(): InstalledWarmStart | null;
   /** What is available to judge sampled answers with. */
   means: Means;
   /** Tests of abilities that must not get worse. They are never trained on. */

@@ -90,7 +90,7 @@ export async function exportAdapter(
  * Returns what the adapter was made from, which is stored in its files. There is no date, so that the same run gives exactly the same
  * files.
  */
-const provenanceOf = (run: Run, { prepared }: Training, { step, scale }: Chosen): Record<string, string> => ({
+const provenanceOf = (run: Run, { prepared, state }: Training, { step, scale }: Chosen): Record<string, string> => ({
   "plumbline.version": run.request.versions.plumbline,
   "plumbline.trainer": run.request.versions.trainer,
   "plumbline.alignment_id": run.request.alignment_id,
@@ -98,6 +98,7 @@ const provenanceOf = (run: Run, { prepared }: Training, { step, scale }: Chosen)
   "plumbline.base_sha256": run.request.base.sha256,
   "plumbline.request_sha256": identityOf(run.request),
   "plumbline.rows_sha256": prepared.sha256,
+  ...(state.warmStart !== undefined && { "plumbline.warm_start_sha256": state.warmStart }),
   "plumbline.step": String(step),
   "plumbline.scale": String(scale),
 });

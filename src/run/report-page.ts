@@ -203,7 +203,7 @@ function details({ training, rows }: Report): string {
   const kinds = Object.entries(rows.by_kind).map(([kind, count]): Cell[] => [kind, { n: String(count) }]);
   return `<h2>How the adapter was chosen</h2>
 ${table(head, candidates)}
-<p>Training started from ${training.warm_start === null ? "the base" : "the shipped adapter that has learned to answer from memory"}.
+<p>Training started from ${training.warm_start === null ? "the base" : "the shipped warm start, an adapter that has learned to answer from memory"}.
 Chosen: step ${training.chosen_step} at scale ${training.chosen_scale}, after ${training.rungs.trained} of ${training.rungs.planned} stages.</p>
 <h2>Loss</h2>${curve(training.losses)}
 ${folded(`${rows.rows} training rows by kind`, kinds, ["Kind", { n: "Rows" }])}`;

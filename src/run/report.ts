@@ -13,7 +13,6 @@ import type { Exported } from "./exported.ts";
 import type { TrainingRow } from "./rows.ts";
 import type { Training } from "./training.ts";
 import { verdictOf } from "./verdict.ts";
-import { warmStartOf } from "./warm-start/start.ts";
 
 export type Report = ReturnType<typeof reportOf>;
 
@@ -55,8 +54,8 @@ export function reportOf(
     auto_align: exported.autoAlign,
     rows,
     training: {
-      // Hash of the adapter from which supervised training starts; null if it starts from the base.
-      warm_start: warmStartOf(run, training.shape)?.sha256 ?? null,
+      // Hash of the warm start; null if training started from the base.
+      warm_start: state.warmStart ?? null,
       steps: state.step,
       rungs: { trained: state.rung.index + 1, planned: training.rungs.length },
       ended: state.ended,

@@ -73,8 +73,11 @@ export interface Start {
   folder: string;
   identity: RunIdentity;
   shape: AdapterShape;
-  /** Loads the weights to start from, if these are not a new adapter's. */
-  load(): Promise<void>;
+  /**
+   * Loads the weights to start from, if these are not a new adapter's. Returns the hash of the warm start that they come from; null if they
+   * come from none.
+   */
+  load(): Promise<string | null>;
   /** Step from which the count continues. */
   step: number;
 }
@@ -183,9 +186,13 @@ async function goBack(
       message: `Removed checkpoints that are damaged or belong to another request: ${damaged.join(", ")}`,
       parameters: { names: damaged.join(", ") },
     });
+  const state = found?.state ?? stateAt(step);
   if (found !== null) await trainer.load(adapterName, found.trainerFolder);
-  else await load();
-  if (found === null && !run.resumed) return stateAt(step);
+  else {
+    const warmStart = await load();
+    if (warmStart !== null) state.warmStart = warmStart;
+  }
+  if (found === null && !run.resumed) return state;
   if (found !== null && JSON.stringify(found.build) !== JSON.stringify(build))
     await run.events.append({
       kind: "warning",
@@ -195,7 +202,7 @@ async function goBack(
         "The checkpoint was made with another build, device, thread count or memory budget, so later losses may differ in the last bits",
     });
   await run.events.append({ kind: "resumed", phase: "training", from_step: found?.step ?? step });
-  return found?.state ?? stateAt(step);
+  return state;
 }
 
 /** Returns the last step of the current rung. */

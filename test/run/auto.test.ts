@@ -1,8 +1,10 @@
 // An auto-align over a small folder with the real trainer. The clock stands still, so that decisions follow from what was measured alone.
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
+import { sha256OfFile } from "../../src/base/files.ts";
 import type { AutoAlignRequest } from "../../src/contract/auto-align.ts";
 import { artefactFiles, type RunRequest } from "../../src/contract/run-folder.ts";
 import type { Trainer } from "../../src/engine/train/trainer.ts";
@@ -10,6 +12,7 @@ import type { Grade } from "../../src/run/dev-check.ts";
 import { writeScores } from "../../src/run/folder/looks.ts";
 import type { DecisionCard, Next, Resume } from "../../src/run/plan/state.ts";
 import { runAlignment } from "../../src/run/run.ts";
+import { tinyShape } from "../engine/trainer-fixture.ts";
 import {
   brokenRules,
   claimAutoAlign,
@@ -19,6 +22,7 @@ import {
   newRunFolder,
   overridden,
   partsOf,
+  tinyModel,
 } from "./run-harness.ts";
 
 type Auto = NonNullable<RunRequest["auto_align"]>;
@@ -67,6 +71,29 @@ const cardsOf = (folder: string): Card[] => [
       .map((card) => [`${card.step} ${card.next.kind}`, card]),
   ).values(),
 ];
+
+test("supervised training of the base starts from the warm start, what follows keeps it, and other arms start from the base", async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), "plumbline-auto-warm-"));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const path = join(folder, "adapter.gguf");
+  const trainer = partsOf().startTrainer();
+  await trainer.open({ path: tinyModel, threads: 1, memoryBytes: 0 });
+  await trainer.createAdapter("a", tinyShape);
+  await trainer.exportGguf("a", path, {});
+  await trainer.close();
+  const sha256 = await sha256OfFile(path);
+  const found = { path, sha256, base: { sha256: await sha256OfFile(tinyModel) }, shape: tinyShape };
+  const startOf = async (sequencing: ("supervised" | "distil" | "scale")[]): Promise<(string | null)[]> => {
+    const run = await autoFolder({ target_score: 99, sequencing, config: { training: { max_steps: 2 } } });
+    const parts = { ...partsStill(unlikeBase()), warmStart: () => found };
+    assert.equal((await runAlignment(run, parts)).outcome, "paused");
+    return sequencing.map(
+      (_, at) => JSON.parse(readFileSync(join(run, "plan", `phase-${at + 1}`, "phase.json"), "utf8")).adapter.warmStart,
+    );
+  };
+  assert.deepEqual(await startOf(["supervised", "distil", "scale"]), [sha256, sha256, sha256]);
+  assert.deepEqual(await startOf(["distil"]), [null]);
+});
 
 test("a sequence is carried out to the letter, its end is a pause, and a stop then packages the best", async () => {
   const grade = unlikeBase();

@@ -262,7 +262,7 @@ export function partsOf(options: PartsOptions = {}): RunParts {
     replayPrompts: ["Say hello.", "Name a bird.", "What is rain?"],
     replayOpenings: ["The sea", "In spring"],
     writer: null,
-    warmStart: null,
+    warmStart: () => null,
     means: {
       declines: () => false,
       programs: null,

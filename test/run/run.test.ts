@@ -19,6 +19,7 @@ import { compile } from "../../src/contract/validate.ts";
 import type { Generator } from "../../src/engine/generator.ts";
 import { readGgufHeader } from "../../src/engine/gguf/header.ts";
 import type { Trainer, WeightedRows } from "../../src/engine/train/trainer.ts";
+import type { RunParts } from "../../src/run/context.ts";
 import { createControl } from "../../src/run/control.ts";
 import { readRowTexts } from "../../src/run/folder/rows.ts";
 import { askTeacher } from "../../src/run/folder/teacher.ts";
@@ -720,6 +721,46 @@ test("the shipped writer is loaded for its own base; a run killed while it is as
   await asking(other, { ...writer, base: { sha256: sha256("another") } });
   const { name, used } = artefactOf(other, "report.json").rows.study.writer;
   assert.deepEqual([name, used], ["self", false]);
+});
+
+test("a run starts from the warm start and says so; one whose trainer dies before the first checkpoint does the same again", async () => {
+  const { losses: cold } = await undisturbed;
+  const { path, sha256: hash, base, shape } = await madeWriter();
+  const over: Partial<RunParts> = { warmStart: () => ({ path, sha256: hash, base, shape }) };
+  const whole = await folderFor();
+  const result = await runAlignment(whole, partsOf({ over }));
+  assert.equal(result.outcome, "completed", result.error?.message);
+  const losses = lossesOf(whole);
+  assert.notEqual(losses.get(1), cold.get(1));
+  assert.equal(eventsOf(whole).filter(({ message }) => /shipped warm start/.test(message ?? "")).length, 1);
+  assert.equal(artefactOf(whole, "report.json").training.warm_start, hash);
+  const { values } = readGgufHeader(join(whole, "artefact/adapter.gguf"));
+  assert.equal(values.get("plumbline.warm_start_sha256"), hash);
+  assert.deepEqual(brokenRules(whole), []);
+
+  // The first checkpoint comes after three steps; later ones are of a process that did not load the warm start.
+  for (const step of [2, 7]) {
+    const folder = await folderFor();
+    let steps = 0;
+    const wrap = (trainer: Trainer): Trainer =>
+      overridden(trainer, {
+        optimStep: (...args) => {
+          if (++steps === step) void trainer.close(0);
+          return trainer.optimStep(...args);
+        },
+      });
+    assert.equal((await runAlignment(folder, partsOf({ wrap, over }))).error?.code, "trainer_died");
+    await claimAgain(folder, 2);
+    const again = await runAlignment(folder, partsOf({ over }));
+    assert.deepEqual(lossesOf(folder), losses);
+    assert.equal(again.files[0]?.sha256, result.files[0]?.sha256);
+    assert.equal(artefactOf(folder, "report.json").training.warm_start, hash);
+  }
+  const [without] = await runNew({
+    recipe: (recipe) => ({ ...recipe, adapter: { ...recipe.adapter, warm_start: false } }),
+  });
+  assert.deepEqual(lossesOf(without), cold);
+  assert.equal(artefactOf(without, "report.json").training.warm_start, null);
 });
 
 test("a stage that a document is too short to have rows for is skipped", async () => {

@@ -1,12 +1,14 @@
 // A warm start inside an adapter of another shape computes what it computed alone.
 import assert from "node:assert/strict";
+import { readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
+import { sha256OfFile } from "../../src/base/files.ts";
 import { shrinkAdapter } from "../../src/engine/gguf/adapter-file.ts";
 import type { AdapterShape, Trainer } from "../../src/engine/train/trainer.ts";
 import type { Run } from "../../src/run/context.ts";
-import type { InstalledWarmStart } from "../../src/run/warm-start/installed.ts";
-import { loadWarmStart, warmStartOf } from "../../src/run/warm-start/start.ts";
+import { type InstalledWarmStart, installedWarmStart } from "../../src/run/warm-start/installed.ts";
+import { loadWarmStart } from "../../src/run/warm-start/start.ts";
 import { openWorker, rowsOf, scratch, step, tinyModelOf, tinyShape } from "../engine/trainer-fixture.ts";
 
 const rows = rowsOf([14], 5);
@@ -26,13 +28,20 @@ async function shipped(trainer: Trainer, folder: string): Promise<InstalledWarmS
   const path = join(folder, "shipped.gguf");
   await trainer.exportGguf("shipped", `${path}.f32`, {});
   await shrinkAdapter(`${path}.f32`, path, "F16");
-  return { path, sha256: "0".repeat(64), base: { sha256: "1".repeat(64) }, shape };
+  return { path, sha256: await sha256OfFile(path), base: { sha256: "1".repeat(64) }, shape };
 }
 
-const runWith = (folder: string, warmStart: InstalledWarmStart | null, adapter: object = {}): Run =>
+const runWith = (
+  folder: string,
+  warmStart: InstalledWarmStart | null,
+  adapter: object = {},
+  told: string[] = [],
+): Run =>
   ({
     folder,
-    parts: { warmStart },
+    phase: "training",
+    events: { append: async ({ message }: { message: string }) => told.push(message) },
+    parts: { warmStart: () => warmStart },
     request: { base: { sha256: "1".repeat(64) }, recipe: { adapter } },
   }) as unknown as Run;
 
@@ -60,15 +69,45 @@ for (const architecture of ["llama", "qwen3"])
     assert.ok(farthest(inside, await score(trainer, "main")) > 0);
   });
 
-test("an adapter that cannot hold the warm start, another base and a recipe without it start from the base", () => {
+test("an adapter that cannot hold the warm start, another base and a recipe without it start from the base", async () => {
   const folder = scratch();
+  const trainer = {} as Trainer;
   const shape: AdapterShape = { ...tinyShape, rank: 3, alpha: 6, firstLayer: 1 };
-  const found = { path: "", sha256: "0".repeat(64), base: { sha256: "1".repeat(64) }, shape };
-  assert.equal(warmStartOf(runWith(folder, found), shape), found);
-  assert.equal(warmStartOf(runWith(folder, found), { ...shape, rank: 2 }), null);
-  assert.equal(warmStartOf(runWith(folder, found), { ...shape, firstLayer: 2 }), null);
-  assert.equal(warmStartOf(runWith(folder, found), { ...shape, targets: ["attn_q"] }), null);
-  assert.equal(warmStartOf(runWith(folder, found, { warm_start: false }), shape), null);
-  assert.equal(warmStartOf(runWith(folder, { ...found, base: { sha256: "2".repeat(64) } }), shape), null);
-  assert.equal(warmStartOf(runWith(folder, null), shape), null);
+  const found = { path: join(folder, "none"), sha256: "0".repeat(64), base: { sha256: "1".repeat(64) }, shape };
+  const load = (run: Run, of: AdapterShape): Promise<string | null> =>
+    loadWarmStart(run, trainer, { adapter: "main", shape: of });
+  const told: string[] = [];
+  for (const of of [
+    { ...shape, rank: 2 },
+    { ...shape, firstLayer: 2 },
+    { ...shape, targets: shape.targets.slice(1) },
+  ])
+    assert.equal(await load(runWith(folder, found, {}, told), of), null);
+  assert.equal(told.length, 3);
+  assert.match(told[0]!, /from the base.* a rank of at least 3/);
+  assert.equal(await load(runWith(folder, found, { warm_start: false }, told), shape), null);
+  assert.equal(await load(runWith(folder, { ...found, base: { sha256: "2".repeat(64) } }, {}, told), shape), null);
+  assert.equal(await load(runWith(folder, null, {}, told), shape), null);
+  assert.equal(told.length, 3);
+});
+
+test("a file that is not what its card says is refused, and so is half an installation", async (t) => {
+  const folder = scratch();
+  const trainer = await openWorker(t, tinyModelOf("llama", "q4_1"));
+  const warmStart = await shipped(trainer, folder);
+  const shape = { ...tinyShape, rank: 5 };
+  await trainer.createAdapter("main", shape);
+  const load = (found: InstalledWarmStart): Promise<string | null> =>
+    loadWarmStart(runWith(folder, found), trainer, { adapter: "main", shape });
+  const damaged = { code: "installation_damaged" };
+  await assert.rejects(load({ ...warmStart, sha256: "3".repeat(64) }), damaged);
+  await assert.rejects(load({ ...warmStart, shape: { ...warmStart.shape, rank: 2 } }), damaged);
+  assert.deepEqual(
+    readdirSync(folder).filter((name) => name.startsWith(".tmp-")),
+    [],
+  );
+  assert.equal(installedWarmStart(scratch()), null);
+  const half = scratch();
+  writeFileSync(join(half, "adapter.gguf"), "");
+  assert.throws(() => installedWarmStart(half), damaged);
 });

@@ -67,7 +67,7 @@ export async function readValues(file: FileHandle, { name, type, bytes, offset }
   }
 }
 
-/** values [32 · n]: the scale of a block is its largest absolute value / 127. */
+/** Returns the Q8_0 bytes of values [32 · n]. The scale of a block is its largest absolute value / 127. */
 export function quantized(values: Float32Array): Uint8Array {
   const bytes = new Uint8Array(types.Q8_0.bytesOf(values.length));
   const view = new DataView(bytes.buffer);
@@ -80,6 +80,7 @@ export function quantized(values: Float32Array): Uint8Array {
   return bytes;
 }
 
+/** Returns the values of Q8_0 bytes. */
 export function restored(bytes: Uint8Array): Float32Array {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const values = new Float32Array((bytes.length / blockBytes) * block);

@@ -30,6 +30,8 @@ export interface Adapter {
   shape: AdapterShape;
   /** Rows that the supervised phases of this checkpoint and its parents took in turn, where the next phase goes on. */
   rowsSeen: number;
+  /** Hash of the warm start that its first supervised phase started from; null if there was none. Absent in older folders. */
+  warmStart?: string | null;
 }
 
 /** Result of a phase. */
@@ -125,10 +127,12 @@ async function train(order: PhaseOrder, checkpoints: string): Promise<Trained> {
     identity: { request_sha256: order.identity, rows_sha256: prepared.sha256 },
     shape: from.shape,
     load: async () => {
-      const { path, shape } = from;
-      if (path !== null) await base.trainer.load(adapterName, path);
-      // The other arms compare their adapter with the base that they start from.
-      else if (plan.arm === "supervised") await loadWarmStart(run, base.trainer, { adapter: adapterName, shape });
+      const { path, shape, warmStart = null } = from;
+      // Only for supervised training was it measured what a warm start gives.
+      if (path === null)
+        return plan.arm === "supervised" ? loadWarmStart(run, base.trainer, { adapter: adapterName, shape }) : null;
+      await base.trainer.load(adapterName, path);
+      return warmStart;
     },
     step: stepsBefore,
   });
@@ -153,7 +157,7 @@ async function train(order: PhaseOrder, checkpoints: string): Promise<Trained> {
       setup_hours: startUp + (opened - began) / 3_600_000,
       ...(outcome !== undefined && { outcome }),
     },
-    adapter: { id: idOfPhase(number), shape, rowsSeen: from.rowsSeen + rowsTaken },
+    adapter: { id: idOfPhase(number), shape, rowsSeen: from.rowsSeen + rowsTaken, warmStart: state.warmStart ?? null },
     losses: state.losses,
     trainedTokens: state.trainedTokens,
     processedTokens: state.processedTokens,
@@ -214,7 +218,8 @@ async function supervised(
   const { state, peakRate } = training;
   const { training: recipe, optimizer: pinned, checkpointing } = run.request.recipe;
   const end = stepsBefore + plan.steps;
-  // An adapter that was trained before comes without Adam's moments.
+  // An adapter that was trained before comes without Adam's moments. The warm start does too, but nothing that it knows is to be kept: at
+  // the full rate and with the short warm-up it taught twice as much as a new adapter (test/e2e/RESULTS.md).
   const optimizer = from.path === null ? pinned : { ...pinned, warmup_steps: warmUpAgain(plan.steps, pinned) };
   const share = from.path === null ? 1 : rateAgain;
   const rows = rowsOf(prepared.rows, {

@@ -2,6 +2,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { installation } from "../../base/config.ts";
+import { Failure } from "../../base/errors.ts";
 import type { AdapterShape } from "../../engine/train/trainer.ts";
 
 /** Metadata of the shipped adapter: config/warm-start/card.json. */
@@ -12,10 +13,16 @@ export interface WarmStartCard {
   adapter: AdapterShape & { sha256: string };
   /** Languages of the training material, as ISO 639-1 codes. */
   languages: string[];
-  material: { passages: number; facts: number; held_out_questions: number };
-  /** Per cent of the questions in wordings that were not trained, before and after. */
-  held_out: { base: number; adapter: number };
-  steps: number;
+  material: { passages: number; facts: number };
+  /**
+   * Right answers to `n` questions in wordings that were not trained, in per cent: by the base and by the adapter before it was shrunk. The
+   * same questions chose the adapter.
+   */
+  held_out: { n: number; base: number; adapter: number };
+  /** Divergence of the adapter from the base, as in a run's report. */
+  drift: { kl: number; perplexity_rise: number };
+  /** The step at which the adapter was taken. */
+  step: number;
 }
 
 export interface InstalledWarmStart {
@@ -28,11 +35,16 @@ export interface InstalledWarmStart {
 /** Where the adapter and its card are kept. */
 export const warmStartFolder = join(installation, "config/warm-start");
 
-/** Returns the adapter that is shipped with this installation; null if there is none. */
-export function installedWarmStart(): InstalledWarmStart | null {
-  const [card, path] = [join(warmStartFolder, "card.json"), join(warmStartFolder, "adapter.gguf")];
-  if (!existsSync(card) || !existsSync(path)) return null;
-  const { base, adapter } = JSON.parse(readFileSync(card, "utf8")) as WarmStartCard;
-  const { sha256, ...shape } = adapter;
-  return { path, sha256, base, shape };
+/** Returns the adapter that is shipped with this installation; null if there is none. Throws installation_damaged. */
+export function installedWarmStart(folder = warmStartFolder): InstalledWarmStart | null {
+  const [card, path] = [join(folder, "card.json"), join(folder, "adapter.gguf")];
+  if (!existsSync(card) && !existsSync(path)) return null;
+  try {
+    const { format, base, adapter } = JSON.parse(readFileSync(card, "utf8")) as WarmStartCard;
+    if (format !== 1) throw new RangeError(`its format is ${format}`);
+    const { sha256, ...shape } = adapter;
+    return { path, sha256, base, shape };
+  } catch (cause) {
+    throw new Failure("installation_damaged", `${card} cannot be read: ${(cause as Error).message}`, { cause });
+  }
 }

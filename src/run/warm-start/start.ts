@@ -4,7 +4,8 @@
 // is known of whole models (Jiang et al., «Instruction-tuned Language Models are Better Knowledge Learners», 2024).
 import { open, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { temporaryName } from "../../base/files.ts";
+import { Failure } from "../../base/errors.ts";
+import { sha256OfFile, temporaryName } from "../../base/files.ts";
 import { readValues } from "../../engine/gguf/adapter-file.ts";
 import { readGgufHeader } from "../../engine/gguf/header.ts";
 import type { AdapterShape, Trainer } from "../../engine/train/trainer.ts";
@@ -12,29 +13,25 @@ import type { Run } from "../context.ts";
 import type { InstalledWarmStart } from "./installed.ts";
 
 /**
- * Returns the warm start that training with this shape uses. Null if the recipe wants none, if none was made for this base, or if an adapter
- * of this shape cannot represent it.
+ * Loads the warm start into a new adapter of this shape, which then computes what the warm start computes. Returns its hash. Returns null and
+ * loads nothing if the recipe wants none, if none was made for this base, or if an adapter of this shape cannot represent it. Throws
+ * installation_damaged.
  */
-export function warmStartOf({ request, parts }: Run, shape: AdapterShape): InstalledWarmStart | null {
-  const { base, recipe } = request;
-  const { warmStart: found } = parts;
-  if (recipe.adapter.warm_start === false || found === null || found.base.sha256 !== base.sha256) return null;
-  return contains(shape, found.shape) ? found : null;
-}
-
-const contains = (shape: AdapterShape, other: AdapterShape): boolean =>
-  shape.rank >= other.rank &&
-  (shape.firstLayer ?? 0) <= (other.firstLayer ?? 0) &&
-  other.targets.every((target) => shape.targets.includes(target));
-
-/** Loads the warm start into a new adapter of this shape, which then computes what the warm start computes. Does nothing if there is none. */
 export async function loadWarmStart(
   run: Run,
   trainer: Trainer,
   { adapter, shape }: { adapter: string; shape: AdapterShape },
-): Promise<void> {
-  const found = warmStartOf(run, shape);
-  if (found === null) return;
+): Promise<string | null> {
+  const { base, recipe } = run.request;
+  if (recipe.adapter.warm_start === false) return null;
+  const found = run.parts.warmStart();
+  if (found === null || found.base.sha256 !== base.sha256) return null;
+  if (!contains(shape, found.shape)) {
+    await tell(run, `Training starts from the base, because the shipped warm start needs ${needsOf(found.shape)}`);
+    return null;
+  }
+  if ((await sha256OfFile(found.path)) !== found.sha256)
+    throw new Failure("installation_damaged", `${found.path} is not the adapter that its card describes`);
   const path = temporaryName(join(run.folder, "warm-start.gguf"));
   try {
     await trainer.exportGguf(adapter, path, {});
@@ -43,7 +40,20 @@ export async function loadWarmStart(
   } finally {
     await rm(path, { force: true });
   }
+  await tell(run, "Training starts from the shipped warm start, an adapter that has learned to answer from memory");
+  return found.sha256;
 }
+
+const tell = (run: Run, message: string): Promise<void> =>
+  run.events.append({ kind: "decision", phase: run.phase, message });
+
+const contains = (shape: AdapterShape, other: AdapterShape): boolean =>
+  shape.rank >= other.rank &&
+  (shape.firstLayer ?? 0) <= (other.firstLayer ?? 0) &&
+  other.targets.every((target) => shape.targets.includes(target));
+
+const needsOf = ({ rank, firstLayer = 0, targets }: AdapterShape): string =>
+  `a rank of at least ${rank}, layers from ${firstLayer} on, and ${targets.join(", ")}`;
 
 /**
  * Writes the warm start's matrices into a new adapter, whose A is random and whose B is 0. A larger rank keeps its further rows of A, and its
@@ -51,16 +61,18 @@ export async function loadWarmStart(
  */
 async function fill(path: string, shape: AdapterShape, found: InstalledWarmStart): Promise<void> {
   const scale = found.shape.alpha / found.shape.rank / (shape.alpha / shape.rank);
-  const header = readGgufHeader(path);
-  const own = new Map(header.tensors.map((tensor) => [tensor.name, tensor]));
+  const own = new Map(readGgufHeader(path).tensors.map((tensor) => [tensor.name, tensor]));
   const [source, file] = await Promise.all([open(found.path), open(path, "r+")]);
   try {
     for (const tensor of readGgufHeader(found.path).tensors) {
-      const place = own.get(tensor.name)!;
+      const isA = tensor.name.endsWith(".lora_a");
+      const place = own.get(tensor.name);
+      // A is [inputs, rank], B [rank, outputs].
+      const [rank, size] = isA ? tensor.shape.toReversed() : tensor.shape;
+      if (place === undefined || rank !== found.shape.rank || size !== place.shape[isA ? 0 : 1])
+        throw new Failure("installation_damaged", `${found.path} is not of the shape that its card describes`);
       const values = await readValues(source, tensor);
-      const filled = tensor.name.endsWith(".lora_a")
-        ? values
-        : widened(values, { columns: tensor.shape[0]!, to: place.shape[0]!, scale });
+      const filled = isA ? values : widened(values, { columns: rank, to: place.shape[0]!, scale });
       await file.write(new Uint8Array(filled.buffer), 0, filled.byteLength, place.offset);
     }
   } finally {

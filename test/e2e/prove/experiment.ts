@@ -95,7 +95,9 @@ export async function perform(folder: string, experiment: Experiment): Promise<O
     });
   }
   if (!existsSync(kept) || readFileSync(kept, "utf8") !== identity)
-    throw new Error(`${run} was made of another recipe, documents, questions or teacher: name another --dir`);
+    throw new Error(
+      `${run} was made of another recipe, warm start, documents, questions or teacher: name another --dir`,
+    );
   if (experiment.teacher !== null) await consultTeacher(run, experiment.teacher, experiment.documents);
   const request = {
     fence: 1,
@@ -142,7 +144,7 @@ const identityOf = ({ recipe, documents, items, teacher, withoutGates }: Experim
       items,
       teacher: teacher === null ? null : sha256Of(readFileSync(join(tests, `${teacher}.jsonl`))),
       withoutGates: withoutGates ?? false,
-      warmStart: installedWarmStart()?.sha256 ?? null,
+      ...(recipe.adapter.warm_start !== false && { warmStart: installedWarmStart()?.sha256 }),
     }),
   );
 
