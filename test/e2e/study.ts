@@ -1,8 +1,10 @@
 // npm run prove:study [-- --writer none|shipped|material --language en --passages 50 --phrasings 3 --stages 3 --epochs 2]: what rows of a
 // study teach of passages that no writer was trained on. The writer's held-out passages are the documents; their own questions, in
 // three manners, are asked. A bench to choose forms by, so that no corpus that is measured by has a part in it. With --replay 0.25 the
-// base's own rows are trained beside them, and the drift from the base on forty paragraphs is told.
+// base's own rows are trained beside them, and the drift from the base on forty paragraphs is told. With --corpus the recorded teacher's
+// wordings of a foreign corpus take the place of the writer's material: two thirds of them are trained, the others asked.
 import { readFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { readConfig } from "../../src/base/config.ts";
@@ -10,6 +12,7 @@ import { createLog } from "../../src/base/log.ts";
 import { normalised, wordsOf } from "../../src/base/text.ts";
 import { documentOf, isHeldOut, type MaterialPassage, readMaterial } from "../../src/cli/train-writer.ts";
 import type { Recipe } from "../../src/contract/recipe.ts";
+import type { SnapshotDocument } from "../../src/contract/run-folder.ts";
 import { competition, grade } from "../../src/domain/evaluations/grade.ts";
 import { formatChat, formatTrainingRow } from "../../src/engine/format/chat-format.ts";
 import { openTokenizer } from "../../src/engine/serve/generator.ts";
@@ -25,13 +28,25 @@ import { countedAs, lengthOf, type TrainingRow, toTrainer, trainedTokens } from 
 import { batchOf, learningRateAt, stepsPerEpoch } from "../../src/run/schedule.ts";
 import { createSpeaker } from "../../src/run/speaker.ts";
 import { rowTokensOf } from "../../src/run/training.ts";
-import type { Passage } from "../../src/study/passages.ts";
+import { installedWarmStart } from "../../src/run/warm-start/installed.ts";
+import { loadWarmStart } from "../../src/run/warm-start/start.ts";
+import { type Passage, passagesOf } from "../../src/study/passages.ts";
 import { study } from "../../src/study/study.ts";
 import { installedWriter } from "../../src/study/writers/installed.ts";
 import { shippedWriter } from "../../src/study/writers/shipped.ts";
-import { teacherWriter } from "../../src/study/writers/teacher.ts";
+import {
+  furtherPrompt,
+  joinedReplies,
+  readReply,
+  type TeacherReply,
+  teacherPrompt,
+  teacherWriter,
+} from "../../src/study/writers/teacher.ts";
 import type { Writer } from "../../src/study/writers/writer.ts";
+import { readJsonLines } from "../helpers/json-lines.ts";
 import { memoryInProcess } from "../helpers/memory.ts";
+import { readFolder } from "./prove/material.ts";
+import { answerOf, type Recorded } from "./prove/teacher.ts";
 
 const { values } = parseArgs({
   options: {
@@ -60,12 +75,20 @@ const { values } = parseArgs({
     dropout: { type: "string", default: "0" },
     /** Weight of a question's tokens together, beside 1 of its answer's. */
     "question-weight": { type: "string", default: "0" },
+    /** A corpus under test/foreign, of which --passages count. */
+    corpus: { type: "string" },
+    /** Maximum wordings of a fact of the corpus that are trained. */
+    wordings: { type: "string", default: "8" },
+    /** What training starts from: none, the installed warm start, or an adapter of the same shape (GGUF or PEFT). */
+    start: { type: "string", default: "none" },
     threads: { type: "string", default: "2" },
     /** Every question with its gold and the last answer. */
     show: { type: "boolean", default: false },
   },
 });
 const stages = Number(values.stages);
+/** Maximum facts that are asked about, of which there are more in long corpora. */
+const mostFacts = 200;
 /** Words that an answer begins with, to know it by as a document's. */
 const knownBy = 6;
 const config = readConfig();
@@ -82,7 +105,8 @@ const shape: AdapterShape = {
 };
 
 const material = (await readMaterial()).filter(({ language }) => language === values.language);
-const held = material.filter(isHeldOut).slice(0, Number(values.passages));
+const corpus = values.corpus === undefined ? null : await readCorpus(values.corpus);
+const held = corpus?.asked ?? material.filter(isHeldOut).slice(0, Number(values.passages));
 /** Passages that are trained with their own questions beside the plain forms; nothing is asked about them. */
 const companions = material.filter((one) => !isHeldOut(one)).slice(0, Number(values.companions));
 const { tokenizer, dispose } = await openTokenizer(config.starterModel, log);
@@ -97,7 +121,7 @@ try {
   const began = performance.now();
   const options = { phrasings: Number(values.phrasings), stages, seed: 7 };
   const { rows, report } = await study(
-    { documents: held.map(documentOf), organisation: null },
+    { documents: corpus?.documents ?? held.map(documentOf), organisation: null },
     { base: speaker(null), writer: openWriter, progress: async () => {} },
     options,
   );
@@ -114,6 +138,7 @@ try {
   process.stdout.write(`${JSON.stringify({ ...told, covered: coverage.covered, seconds: secondsSince(began) })}\n`);
   const firstLayer = Math.round((1 - Number(values["top-layers"])) * layers);
   await trainer.createAdapter("main", { ...shape, firstLayer });
+  await startFrom({ ...shape, firstLayer });
   const training = {
     batch_size: Number(values.batch),
     epochs: Number(values.epochs),
@@ -256,8 +281,56 @@ function speaker(adapter: string | null) {
   return createSpeaker({ turn: async () => {} }, { name, tokenizer, memory, trainer: async () => trainer, adapter });
 }
 
+/** Documents of a corpus, what its recorded teacher wrote but for every third wording, and of each fact three of these others to ask. */
+async function readCorpus(name: string) {
+  const recorded = readJsonLines<Recorded>(`test/foreign/teacher/${name}.jsonl`);
+  const documents: SnapshotDocument[] = [];
+  for (const document of await readFolder(`test/foreign/${name}`))
+    if (passagesOf(documents).length < Number(values.passages)) documents.push(document);
+  const replies = new Map<string, TeacherReply>();
+  const asked: MaterialPassage[] = [];
+  const isAsked = (_: string, at: number): boolean => at % 3 === 2;
+  for (const passage of passagesOf(documents)) {
+    const first = readReply(answerOf(recorded, teacherPrompt(passage)), passage);
+    const further = readReply(answerOf(recorded, furtherPrompt(passage, first)), passage);
+    const facts = joinedReplies(first, further).asks;
+    replies.set(passage.id, {
+      unfounded: 0,
+      asks: facts.map(({ answer, questions }) => ({
+        answer,
+        questions: questions.filter((one, at) => !isAsked(one, at)).slice(0, Number(values.wordings)),
+      })),
+    });
+    const asks = facts
+      .map(({ answer, questions }) => ({ answer, questions: questions.filter(isAsked).slice(0, 3) }))
+      .filter(({ questions }) => questions.length === 3) as MaterialPassage["asks"];
+    asked.push({ title: "", passage: passage.text, genre: name, language: passage.language ?? "", asks });
+  }
+  return { documents, replies, asked };
+}
+
+/** Loads what --start names into the new adapter. */
+async function startFrom(of: AdapterShape): Promise<void> {
+  if (values.start === "none") return;
+  if (values.start !== "installed") {
+    await trainer.load("main", values.start);
+    return;
+  }
+  const warmStart = installedWarmStart();
+  if (warmStart === null) throw new Error("no warm start is installed; run plumbline train-warm-start");
+  const run = {
+    folder: tmpdir(),
+    request: { base: warmStart.base, recipe: { adapter: {} } },
+    parts: { warmStart: () => warmStart },
+    events: { append: async () => {} },
+  } as unknown as Run;
+  if ((await loadWarmStart(run, trainer, { adapter: "main", shape: of })) === null)
+    throw new Error("the warm start needs another --rank or --top-layers");
+}
+
 /** material: the first two manners of its questions are trained, so that the third alone is new. */
 async function openWriter(): Promise<Writer | null> {
+  if (corpus !== null && values.writer !== "shipped") return teacherWriter("recorded", corpus.replies);
   if (values.writer === "none") return null;
   if (values.writer === "material") return teacherOfMaterial(held, 2);
   const writer = installedWriter();
@@ -307,9 +380,11 @@ function teacherOfMaterial(of: readonly MaterialPassage[], manners: number): Wri
 async function asked(show: boolean): Promise<{ right: number[]; strict: number[]; elsewhere: number }> {
   const told = held.map(({ passage }) => normalised(passage)).join("\n");
   let elsewhere = 0;
-  const questions = held.flatMap(({ asks }) =>
-    asks.flatMap(({ answer, questions }) => questions.map((question, manner) => ({ question, answer, manner }))),
+  const facts = held.flatMap(({ asks }) =>
+    asks.map(({ answer, questions }) => questions.map((question, manner) => ({ question, answer, manner }))),
   );
+  const every = Math.ceil(facts.length / mostFacts);
+  const questions = facts.filter((_, at) => at % every === 0).flat();
   const [right, strict] = [
     [0, 0, 0],
     [0, 0, 0],
