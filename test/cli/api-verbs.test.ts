@@ -21,7 +21,7 @@ import { launcher, plumbline, type Settings, temporaryFolder } from "./plumbline
 
 /** The others work at the machine. */
 const atTheMachine =
-  /^(serve|demo|install|upgrade|uninstall|doctor|model (import|ls|rm|export)|evaluation stop|key .+|backup|restore|verify|bundle .+|support|bench .+|run|fit-prior|train-writer|completion)$/;
+  /^(serve|demo|install|upgrade|uninstall|doctor|model (import|ls|rm|export)|evaluation stop|key .+|backup|restore|verify|bundle .+|support|bench .+|run|fit-prior|train-writer|train-warm-start|completion)$/;
 
 const wordsOf = (name: string): string[] => [...name.split(" "), ...calls[name]!.words];
 const errorOf = (spoken: Spoken) => (JSON.parse(spoken.stdout) as { error: { code: string; hint: string } }).error;

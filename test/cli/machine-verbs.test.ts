@@ -187,6 +187,10 @@ const commands: [words: string[], end: End][] = [
     ["usage", "usage"],
   ],
   [
+    ["train-warm-start", "--work", "@/warm-start", "--dev", "0"],
+    ["bad_request", "usage"],
+  ],
+  [
     ["completion", "bash"],
     ["answer", "ok"],
   ],
