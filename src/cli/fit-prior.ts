@@ -7,22 +7,16 @@ import { tmpdir } from "node:os";
 import { basename, join, resolve } from "node:path";
 import type { Command } from "commander";
 import { installation, readConfig } from "../base/config.ts";
-import { Failure } from "../base/errors.ts";
-import { makeFolder, sha256OfFile, writeJsonDurably } from "../base/files.ts";
-import { createLog, type Level } from "../base/log.ts";
+import { makeFolder, writeJsonDurably } from "../base/files.ts";
 import { fitModel, type LabelledAnswer, type Prior } from "../confidence/calibration.ts";
 import { answerFeatures, featureNames } from "../confidence/features.ts";
 import type { Recipe } from "../contract/recipe.ts";
-import { makeRunFolder, writeRequest } from "../domain/alignments/snapshot.ts";
+import { makeRunFolder } from "../domain/alignments/snapshot.ts";
 import { grade } from "../domain/evaluations/grade.ts";
 import { formatChat } from "../engine/format/chat-format.ts";
-import { readGgufHeader } from "../engine/gguf/header.ts";
-import { createControl } from "../run/control.ts";
-import { readRequest } from "../run/folder/request.ts";
-import { runAlignment } from "../run/run.ts";
+import { alignHere, baseIn } from "./align-here.ts";
 import { type Answer, answers, note } from "./output.ts";
 import { type PriorQuestion, priorMaterial } from "./prior-material.ts";
-import { partsOf } from "./run.ts";
 
 /** Number of beers, and of people, in the made-up brewery; their questions give enough labels for all features. */
 const size = 14;
@@ -92,12 +86,9 @@ async function labelAnswers(
   seed: number,
   recipeName: string,
 ): Promise<{ labelled: LabelledAnswer[]; answered: number }> {
-  const config = readConfig();
-  const log = createLog(config.logLevel as Level);
   const { documents, questions } = priorMaterial(seed, size);
   const recipe = JSON.parse(await readFile(join(installation, `config/recipes/${recipeName}.json`), "utf8")) as Recipe;
-  const architecture = String(readGgufHeader(path).values.get("general.architecture"));
-  const base = { id: "base", sha256: await sha256OfFile(path), architecture };
+  const base = await baseIn(path, "base");
   await makeRunFolder(runs, {
     alignmentId: "fit-prior",
     recipeName,
@@ -109,18 +100,12 @@ async function labelAnswers(
     teacher: null,
   });
   const folder = join(runs, "fit-prior");
-  await writeRequest(folder, {
-    fence: 1,
-    basePath: path,
-    budget: { memory_bytes: config.memory, threads: config.threads },
-    versions: { plumbline: "fit-prior", trainer: "fit-prior" },
-  });
-  const request = await readRequest(folder);
-  const control = createControl(() => {});
-  const parts = { ...(await partsOf(request, config, log, control)), prior: { prior: placeholder, isOwnFamily: true } };
   note("aligning");
-  const result = await runAlignment(folder, parts);
-  if (result.outcome !== "completed") throw new Failure("run_failed", result.error?.message);
+  const parts = await alignHere(
+    folder,
+    { by: "fit-prior", fence: 1, basePath: path },
+    { prior: { prior: placeholder, isOwnFamily: true } },
+  );
 
   note(`asking ${questions.length} questions`);
   const generator = await parts.openGenerator();
@@ -137,7 +122,7 @@ async function labelAnswers(
       model,
       prompts: questions.map(({ question }) => formatChat(tokenizer, [{ role: "user", content: question }])),
       maxTokens: answerTokens,
-      signal: control.signal,
+      signal: parts.control.signal,
       startAt: 0,
       onItem: (index, answer) => {
         if (answer.steps.length === 0) return;

@@ -1,7 +1,7 @@
 // `plumbline train-warm-start`: trains config/warm-start/adapter.gguf, from which alignments of the starter model start. It is itself an
 // alignment: its documents are the passages in config/writer/material that have further wordings, and its teacher's questions are those
-// written about them. Some wordings are kept out of training and are the dev questions. For developers of plumbline; takes hours on two cores. If it is
-// interrupted, the same command continues it.
+// written about them. Some wordings are kept out of training and are the dev questions. For developers of plumbline; takes hours on two
+// cores. If it is interrupted, the same command continues it.
 import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { basename, join } from "node:path";
@@ -18,22 +18,18 @@ import {
   writeJsonDurably,
 } from "../base/files.ts";
 import { tryLock } from "../base/lock.ts";
-import { createLog, type Level } from "../base/log.ts";
 import type { Recipe } from "../contract/recipe.ts";
 import type { SnapshotDocument, SnapshotItem } from "../contract/run-folder.ts";
-import { makeRunFolder, writeRequest } from "../domain/alignments/snapshot.ts";
+import { makeRunFolder } from "../domain/alignments/snapshot.ts";
 import { shrinkAdapter } from "../engine/gguf/adapter-file.ts";
-import { readGgufHeader } from "../engine/gguf/header.ts";
-import { createControl } from "../run/control.ts";
 import { shapeOf } from "../run/folder/adapter-shape.ts";
 import { readRequest } from "../run/folder/request.ts";
 import { askTeacher } from "../run/folder/teacher.ts";
 import type { Report } from "../run/report.ts";
-import { runAlignment } from "../run/run.ts";
 import { type WarmStartCard, warmStartFolder } from "../run/warm-start/installed.ts";
 import { passagesOf } from "../study/passages.ts";
+import { alignHere, baseIn } from "./align-here.ts";
 import { type Answer, answers, note } from "./output.ts";
-import { partsOf } from "./run.ts";
 import { documentOf, isHeldOut, type MaterialPassage, readMaterial } from "./train-writer.ts";
 import { keptOut, teacherOf } from "./warm-start-material.ts";
 
@@ -60,8 +56,6 @@ interface Options {
 const name = "warm-start";
 
 async function trainWarmStart(options: Options): Promise<Answer> {
-  const config = readConfig();
-  const log = createLog(config.logLevel as Level);
   const asked = Number(options.dev);
   if (!Number.isInteger(asked) || asked < 1)
     throw new Failure("bad_request", "--dev must be a whole number of at least 1");
@@ -74,7 +68,7 @@ async function trainWarmStart(options: Options): Promise<Answer> {
       !isHeldOut(one),
   );
   const { kept, items } = keptOut(material, asked);
-  const basePath = config.starterModel;
+  const basePath = readConfig().starterModel;
   const folder = join(options.work, name);
   const documents = material.map(documentOf);
   await order(options.work, { basePath, documents, items, identity: sha256(JSON.stringify({ kept, items })) });
@@ -84,23 +78,9 @@ async function trainWarmStart(options: Options): Promise<Answer> {
   try {
     const passages = passagesOf(documents);
     await askTeacher(folder, passages, { say: teacherOf(passages, kept), together: 1 });
-    await writeRequest(folder, {
-      // A later start has a larger one, so that it tries again what failed.
-      fence: Math.floor(Date.now() / 1000),
-      basePath,
-      budget: { memory_bytes: config.memory, threads: config.threads },
-      versions: { plumbline: name, trainer: name },
-    });
-    const request = await readRequest(folder);
     note(`training; its progress stands in ${join(folder, "events.jsonl")}`);
-    const parts = await partsOf(
-      request,
-      config,
-      log,
-      createControl(() => {}),
-    );
-    const result = await runAlignment(folder, parts);
-    if (result.outcome !== "completed") throw new Failure("run_failed", result.error?.message);
+    // A later start has a larger fence, so that it tries again what failed.
+    await alignHere(folder, { by: name, fence: Math.floor(Date.now() / 1000), basePath });
     const card = await ship(folder, options.out, { material, basePath });
     return { json: card, text: `${join(options.out, "adapter.gguf")}: ${JSON.stringify(card)}` };
   } finally {
@@ -130,11 +110,7 @@ async function order(work: string, { basePath, documents, items, identity }: Ord
   await makeRunFolder(work, {
     ...{ alignmentId: name, recipeName: name, documents, organisation: null },
     recipe: { ...standard, adapter: { ...standard.adapter, warm_start: false } },
-    base: {
-      id: basename(basePath, ".gguf"),
-      sha256: await sha256OfFile(basePath),
-      architecture: String(readGgufHeader(basePath).values.get("general.architecture")),
-    },
+    base: await baseIn(basePath, basename(basePath, ".gguf")),
     dev: { benchmarkId: name, items, questions: items.map(({ instruction }) => instruction) },
     teacher: { model: "material", provider: null },
   });
@@ -146,11 +122,10 @@ async function ship(
   out: string,
   { material, basePath }: { material: readonly MaterialPassage[]; basePath: string },
 ): Promise<WarmStartCard> {
-  const { request, report } = {
-    request: await readRequest(folder),
-    report: JSON.parse(await readFile(join(folder, "artefact/report.json"), "utf8")) as Report,
-  };
-  const { training, learned, guards, base } = report;
+  const { recipe } = await readRequest(folder);
+  const { training, learned, guards, base } = JSON.parse(
+    await readFile(join(folder, "artefact/report.json"), "utf8"),
+  ) as Report;
   const chosen = training.candidates.find(
     ({ step, scale }) => step === training.chosen_step && scale === training.chosen_scale,
   );
@@ -160,10 +135,10 @@ async function ship(
       "The adapter harms the base more than the recipe allows, so nothing can start from it",
     );
   await makeFolder(out);
-  const [file, path] = [join(out, "adapter.gguf"), join(out, "card.json")];
+  const file = join(out, "adapter.gguf");
   const temporary = temporaryName(file);
   await shrinkAdapter(join(folder, "artefact/adapter.gguf"), temporary, "Q8_0");
-  const shape = shapeOf(request.recipe, base.layers);
+  const shape = shapeOf(recipe, base.layers);
   const card: WarmStartCard = {
     format: 1,
     base: { name: basename(basePath), sha256: base.sha256 },
@@ -175,6 +150,6 @@ async function ship(
     step: training.chosen_step,
   };
   await renameDurably(temporary, file);
-  await writeJsonDurably(path, card);
+  await writeJsonDurably(join(out, "card.json"), card);
   return card;
 }

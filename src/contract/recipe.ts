@@ -93,7 +93,10 @@ export const recipe = {
         top_layers: { type: "number", exclusiveMinimum: 0, maximum: 1 },
         /** Dropout on the adapter's inputs during training; 0 when absent. */
         dropout: { type: "number", minimum: 0, maximum: 0.9999 },
-        /** Whether training starts from the adapter that is shipped for the base, if there is one and rank, layers and targets hold it; true when absent. */
+        /**
+         * Whether training starts from the adapter that is shipped for the base, if there is one and rank, layers and targets can hold it;
+         * true when absent.
+         */
         warm_start: { type: "boolean" },
         /** Seed for initialising A; training.seed when absent. */
         init_seed: { type: "integer", minimum: 0, maximum: 2147483647 },

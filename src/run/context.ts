@@ -6,6 +6,7 @@ import type { ChosenPrior } from "../confidence/prior.ts";
 import type { Recipe } from "../contract/recipe.ts";
 import type { Phase, RunRequest } from "../contract/run-folder.ts";
 import type { Generator, Tokenizer } from "../engine/generator.ts";
+import type { ShippedAdapter } from "../engine/train/shipped-adapter.ts";
 import type { Trainer } from "../engine/train/trainer.ts";
 import type { InstalledWriter } from "../study/writers/installed.ts";
 import type { Control } from "./control.ts";
@@ -14,7 +15,6 @@ import type { EventLog } from "./events.ts";
 import type { Snapshot } from "./folder/request.ts";
 import type { Guards } from "./guards/material.ts";
 import type { Means } from "./rewards/plan.ts";
-import type { InstalledWarmStart } from "./warm-start/installed.ts";
 
 export interface RunParts {
   control: Control;
@@ -43,7 +43,7 @@ export interface RunParts {
    * Returns the adapter that training starts from if it fits base, shape and recipe; null if this installation has none. Throws
    * installation_damaged.
    */
-  warmStart(): InstalledWarmStart | null;
+  warmStart(): ShippedAdapter | null;
   /** What is available to judge sampled answers with. */
   means: Means;
   /** Tests of abilities that must not get worse. They are never trained on. */

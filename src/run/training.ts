@@ -169,7 +169,10 @@ function rungsOf(rows: readonly TrainingRow[]): number[][] {
   return rungs.filter((own) => own.length > 0);
 }
 
-/** Loads the newest checkpoint that verifies, otherwise the weights to start from. If the run was resumed, writes to the event log from which step. */
+/**
+ * Loads the newest checkpoint that verifies, otherwise the weights to start from. If the run was resumed, writes to the event log from which
+ * step.
+ */
 async function goBack(
   run: Run,
   trainer: Trainer,

@@ -29,7 +29,7 @@ import { batchOf, learningRateAt, stepsPerEpoch } from "../../src/run/schedule.t
 import { createSpeaker } from "../../src/run/speaker.ts";
 import { rowTokensOf } from "../../src/run/training.ts";
 import { installedWarmStart } from "../../src/run/warm-start/installed.ts";
-import { loadWarmStart } from "../../src/run/warm-start/start.ts";
+import { canHold, embed } from "../../src/run/warm-start/start.ts";
 import { type Passage, passagesOf } from "../../src/study/passages.ts";
 import { study } from "../../src/study/study.ts";
 import { installedWriter } from "../../src/study/writers/installed.ts";
@@ -318,14 +318,8 @@ async function startFrom(of: AdapterShape): Promise<void> {
   }
   const warmStart = installedWarmStart();
   if (warmStart === null) throw new Error("no warm start is installed; run plumbline train-warm-start");
-  const run = {
-    folder: tmpdir(),
-    request: { base: warmStart.base, recipe: { adapter: {} } },
-    parts: { warmStart: () => warmStart },
-    events: { append: async () => {} },
-  } as unknown as Run;
-  if ((await loadWarmStart(run, trainer, { adapter: "main", shape: of })) === null)
-    throw new Error("the warm start needs another --rank or --top-layers");
+  if (!canHold(of, warmStart.shape)) throw new Error("the warm start needs another --rank or --top-layers");
+  await embed(trainer, { adapter: "main", shape: of }, warmStart, tmpdir());
 }
 
 /** material: the first two manners of its questions are trained, so that the third alone is new. */

@@ -189,21 +189,23 @@ test("a run that has its result does no more, and a new claim is told the same",
   assert.equal(eventsOf(folder).length, events);
 });
 
+/** Lets the trainer die at an optimizer step, counted from 1. */
+function dyingAt(step: number): (trainer: Trainer) => Trainer {
+  let steps = 0;
+  return (trainer) =>
+    overridden(trainer, {
+      optimStep: (...args) => {
+        if (++steps === step) void trainer.close(0);
+        return trainer.optimStep(...args);
+      },
+    });
+}
+
 test("a run whose trainer dies fails with why, and under a new claim goes on to the very same end", async () => {
   const { losses, adapter } = await undisturbed;
   for (const step of [1, 7, 12]) {
-    let steps = 0;
     const folder = await folderFor();
-    const dying: PartsOptions = {
-      wrap: (trainer) =>
-        overridden(trainer, {
-          optimStep: (...args) => {
-            if (++steps === step) void trainer.close(0);
-            return trainer.optimStep(...args);
-          },
-        }),
-    };
-    const failed = await runAlignment(folder, partsOf(dying));
+    const failed = await runAlignment(folder, partsOf({ wrap: dyingAt(step) }));
     assert.equal(failed.outcome, "failed");
     assert.equal(failed.error?.code, "trainer_died");
     await claimAgain(folder, 2);
@@ -725,36 +727,28 @@ test("the shipped writer is loaded for its own base; a run killed while it is as
 
 test("a run starts from the warm start and says so; one whose trainer dies before the first checkpoint does the same again", async () => {
   const { losses: cold } = await undisturbed;
-  const { path, sha256: hash, base, shape } = await madeWriter();
-  const over: Partial<RunParts> = { warmStart: () => ({ path, sha256: hash, base, shape }) };
+  const shipped = await madeWriter();
+  const over: Partial<RunParts> = { warmStart: () => shipped };
   const whole = await folderFor();
   const result = await runAlignment(whole, partsOf({ over }));
   assert.equal(result.outcome, "completed", result.error?.message);
   const losses = lossesOf(whole);
   assert.notEqual(losses.get(1), cold.get(1));
   assert.equal(eventsOf(whole).filter(({ message }) => /shipped warm start/.test(message ?? "")).length, 1);
-  assert.equal(artefactOf(whole, "report.json").training.warm_start, hash);
+  assert.equal(artefactOf(whole, "report.json").training.warm_start, shipped.sha256);
   const { values } = readGgufHeader(join(whole, "artefact/adapter.gguf"));
-  assert.equal(values.get("plumbline.warm_start_sha256"), hash);
+  assert.equal(values.get("plumbline.warm_start_sha256"), shipped.sha256);
   assert.deepEqual(brokenRules(whole), []);
 
   // The first checkpoint comes after three steps; later ones are of a process that did not load the warm start.
   for (const step of [2, 7]) {
     const folder = await folderFor();
-    let steps = 0;
-    const wrap = (trainer: Trainer): Trainer =>
-      overridden(trainer, {
-        optimStep: (...args) => {
-          if (++steps === step) void trainer.close(0);
-          return trainer.optimStep(...args);
-        },
-      });
-    assert.equal((await runAlignment(folder, partsOf({ wrap, over }))).error?.code, "trainer_died");
+    assert.equal((await runAlignment(folder, partsOf({ wrap: dyingAt(step), over }))).error?.code, "trainer_died");
     await claimAgain(folder, 2);
     const again = await runAlignment(folder, partsOf({ over }));
     assert.deepEqual(lossesOf(folder), losses);
     assert.equal(again.files[0]?.sha256, result.files[0]?.sha256);
-    assert.equal(artefactOf(folder, "report.json").training.warm_start, hash);
+    assert.equal(artefactOf(folder, "report.json").training.warm_start, shipped.sha256);
   }
   const [without] = await runNew({
     recipe: (recipe) => ({ ...recipe, adapter: { ...recipe.adapter, warm_start: false } }),

@@ -5,9 +5,10 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { sha256OfFile } from "../../src/base/files.ts";
 import { shrinkAdapter } from "../../src/engine/gguf/adapter-file.ts";
+import type { ShippedAdapter } from "../../src/engine/train/shipped-adapter.ts";
 import type { AdapterShape, Trainer } from "../../src/engine/train/trainer.ts";
 import type { Run } from "../../src/run/context.ts";
-import { type InstalledWarmStart, installedWarmStart } from "../../src/run/warm-start/installed.ts";
+import { installedWarmStart } from "../../src/run/warm-start/installed.ts";
 import { loadWarmStart } from "../../src/run/warm-start/start.ts";
 import { openWorker, rowsOf, scratch, step, tinyModelOf, tinyShape } from "../engine/trainer-fixture.ts";
 
@@ -18,7 +19,7 @@ const score = (trainer: Trainer, adapter: string | null): Promise<Float32Array> 
   trainer.score(adapter, rows, Int32Array.of(1));
 
 /** An adapter of the upper layer that was trained a little, as it is shipped. */
-async function shipped(trainer: Trainer, folder: string): Promise<InstalledWarmStart> {
+async function shipped(trainer: Trainer, folder: string): Promise<ShippedAdapter> {
   const shape: AdapterShape = { ...tinyShape, rank: 3, alpha: 6, firstLayer: 1 };
   await trainer.createAdapter("shipped", shape);
   for (let count = 0; count < 4; count++) {
@@ -31,12 +32,7 @@ async function shipped(trainer: Trainer, folder: string): Promise<InstalledWarmS
   return { path, sha256: await sha256OfFile(path), base: { sha256: "1".repeat(64) }, shape };
 }
 
-const runWith = (
-  folder: string,
-  warmStart: InstalledWarmStart | null,
-  adapter: object = {},
-  told: string[] = [],
-): Run =>
+const runWith = (folder: string, warmStart: ShippedAdapter | null, adapter: object = {}, told: string[] = []): Run =>
   ({
     folder,
     phase: "training",
@@ -97,7 +93,7 @@ test("a file that is not what its card says is refused, and so is half an instal
   const warmStart = await shipped(trainer, folder);
   const shape = { ...tinyShape, rank: 5 };
   await trainer.createAdapter("main", shape);
-  const load = (found: InstalledWarmStart): Promise<string | null> =>
+  const load = (found: ShippedAdapter): Promise<string | null> =>
     loadWarmStart(runWith(folder, found), trainer, { adapter: "main", shape });
   const damaged = { code: "installation_damaged" };
   await assert.rejects(load({ ...warmStart, sha256: "3".repeat(64) }), damaged);

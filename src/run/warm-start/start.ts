@@ -8,9 +8,9 @@ import { Failure } from "../../base/errors.ts";
 import { sha256OfFile, temporaryName } from "../../base/files.ts";
 import { readValues } from "../../engine/gguf/adapter-file.ts";
 import { readGgufHeader } from "../../engine/gguf/header.ts";
+import type { ShippedAdapter } from "../../engine/train/shipped-adapter.ts";
 import type { AdapterShape, Trainer } from "../../engine/train/trainer.ts";
 import type { Run } from "../context.ts";
-import type { InstalledWarmStart } from "./installed.ts";
 
 /**
  * Loads the warm start into a new adapter of this shape, which then computes what the warm start computes. Returns its hash. Returns null and
@@ -26,20 +26,13 @@ export async function loadWarmStart(
   if (recipe.adapter.warm_start === false) return null;
   const found = run.parts.warmStart();
   if (found === null || found.base.sha256 !== base.sha256) return null;
-  if (!contains(shape, found.shape)) {
+  if (!canHold(shape, found.shape)) {
     await tell(run, `Training starts from the base, because the shipped warm start needs ${needsOf(found.shape)}`);
     return null;
   }
   if ((await sha256OfFile(found.path)) !== found.sha256)
     throw new Failure("installation_damaged", `${found.path} is not the adapter that its card describes`);
-  const path = temporaryName(join(run.folder, "warm-start.gguf"));
-  try {
-    await trainer.exportGguf(adapter, path, {});
-    await fill(path, shape, found);
-    await trainer.load(adapter, path);
-  } finally {
-    await rm(path, { force: true });
-  }
+  await embed(trainer, { adapter, shape }, found, run.folder);
   await tell(run, "Training starts from the shipped warm start, an adapter that has learned to answer from memory");
   return found.sha256;
 }
@@ -47,7 +40,8 @@ export async function loadWarmStart(
 const tell = (run: Run, message: string): Promise<void> =>
   run.events.append({ kind: "decision", phase: run.phase, message });
 
-const contains = (shape: AdapterShape, other: AdapterShape): boolean =>
+/** Whether an adapter of this shape can compute what one of the other shape computes. */
+export const canHold = (shape: AdapterShape, other: AdapterShape): boolean =>
   shape.rank >= other.rank &&
   (shape.firstLayer ?? 0) <= (other.firstLayer ?? 0) &&
   other.targets.every((target) => shape.targets.includes(target));
@@ -56,10 +50,30 @@ const needsOf = ({ rank, firstLayer = 0, targets }: AdapterShape): string =>
   `a rank of at least ${rank}, layers from ${firstLayer} on, and ${targets.join(", ")}`;
 
 /**
+ * Loads into a new adapter the weights of one that its shape can hold. The file that this takes is made in `folder` and removed. Throws
+ * installation_damaged.
+ */
+export async function embed(
+  trainer: Trainer,
+  { adapter, shape }: { adapter: string; shape: AdapterShape },
+  found: ShippedAdapter,
+  folder: string,
+): Promise<void> {
+  const path = temporaryName(join(folder, "warm-start.gguf"));
+  try {
+    await trainer.exportGguf(adapter, path, {});
+    await fill(path, shape, found);
+    await trainer.load(adapter, path);
+  } finally {
+    await rm(path, { force: true });
+  }
+}
+
+/**
  * Writes the warm start's matrices into a new adapter, whose A is random and whose B is 0. A larger rank keeps its further rows of A, and its
  * further columns of B stay 0. B is scaled, because the two adapters may scale B A by different alpha / rank.
  */
-async function fill(path: string, shape: AdapterShape, found: InstalledWarmStart): Promise<void> {
+async function fill(path: string, shape: AdapterShape, found: ShippedAdapter): Promise<void> {
   const scale = found.shape.alpha / found.shape.rank / (shape.alpha / shape.rank);
   const own = new Map(readGgufHeader(path).tensors.map((tensor) => [tensor.name, tensor]));
   const [source, file] = await Promise.all([open(found.path), open(path, "r+")]);

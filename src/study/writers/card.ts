@@ -1,13 +1,7 @@
 // Metadata of the shipped writer: config/writer/card.json, beside its adapter.
-import type { AdapterShape } from "../../engine/train/trainer.ts";
+import type { ShippedCard } from "../../engine/train/shipped-adapter.ts";
 
-export interface WriterCard {
-  format: 1;
-  /** The model that the adapter was trained for, and the only one that it works with. */
-  base: { name: string; sha256: string };
-  adapter: AdapterShape & { sha256: string };
-  /** Languages of the training material, as ISO 639-1 codes. */
-  languages: string[];
+export interface WriterCard extends ShippedCard {
   material: { trained: number; held_out: number };
   training: {
     epochs: number;

@@ -2,14 +2,10 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { installation } from "../../base/config.ts";
-import type { AdapterShape } from "../../engine/train/trainer.ts";
+import { describedBy, type ShippedAdapter } from "../../engine/train/shipped-adapter.ts";
 import type { WriterCard } from "./card.ts";
 
-export interface InstalledWriter {
-  path: string;
-  sha256: string;
-  base: { sha256: string };
-  shape: AdapterShape;
+export interface InstalledWriter extends ShippedAdapter {
   languages: readonly string[];
 }
 
@@ -18,7 +14,6 @@ export function installedWriter(): InstalledWriter | null {
   const folder = join(installation, "config/writer");
   const [card, path] = [join(folder, "card.json"), join(folder, "adapter.gguf")];
   if (!existsSync(card) || !existsSync(path)) return null;
-  const { base, adapter, languages } = JSON.parse(readFileSync(card, "utf8")) as WriterCard;
-  const { sha256, ...shape } = adapter;
-  return { path, sha256, base, shape, languages };
+  const read = JSON.parse(readFileSync(card, "utf8")) as WriterCard;
+  return { ...describedBy(read, path), languages: read.languages };
 }
