@@ -1,4 +1,7 @@
 // An adapter that is shipped with an installation: a GGUF file and card.json beside it, which says what it was made for.
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { Failure } from "../../base/errors.ts";
 import type { AdapterShape } from "./trainer.ts";
 
 /** What every card says. */
@@ -18,8 +21,16 @@ export interface ShippedAdapter {
   shape: AdapterShape;
 }
 
-/** Returns the adapter at `path` as its card describes it. The file is not read. */
-export function describedBy({ base, adapter }: ShippedCard, path: string): ShippedAdapter {
-  const { sha256, ...shape } = adapter;
-  return { path, sha256, base, shape };
+/** Returns the adapter in `folder` with its card; null if the folder has neither. Its weights are not read. Throws installation_damaged. */
+export function shippedIn<Card extends ShippedCard>(folder: string): { card: Card; adapter: ShippedAdapter } | null {
+  const [file, path] = [join(folder, "card.json"), join(folder, "adapter.gguf")];
+  if (!existsSync(file) && !existsSync(path)) return null;
+  try {
+    const card = JSON.parse(readFileSync(file, "utf8")) as Card;
+    if (card.format !== 1) throw new RangeError(`its format is ${card.format}`);
+    const { sha256, ...shape } = card.adapter;
+    return { card, adapter: { path, sha256, base: card.base, shape } };
+  } catch (cause) {
+    throw new Failure("installation_damaged", `${file} cannot be read: ${(cause as Error).message}`, { cause });
+  }
 }

@@ -1,9 +1,7 @@
 // Finds the adapter from which the training of documents starts, as installed in config/warm-start.
-import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { installation } from "../../base/config.ts";
-import { Failure } from "../../base/errors.ts";
-import { describedBy, type ShippedAdapter, type ShippedCard } from "../../engine/train/shipped-adapter.ts";
+import { type ShippedAdapter, type ShippedCard, shippedIn } from "../../engine/train/shipped-adapter.ts";
 
 /** Metadata of the shipped adapter: config/warm-start/card.json. */
 export interface WarmStartCard extends ShippedCard {
@@ -23,14 +21,5 @@ export interface WarmStartCard extends ShippedCard {
 export const warmStartFolder = join(installation, "config/warm-start");
 
 /** Returns the adapter that is shipped with this installation; null if there is none. Throws installation_damaged. */
-export function installedWarmStart(folder = warmStartFolder): ShippedAdapter | null {
-  const [card, path] = [join(folder, "card.json"), join(folder, "adapter.gguf")];
-  if (!existsSync(card) && !existsSync(path)) return null;
-  try {
-    const read = JSON.parse(readFileSync(card, "utf8")) as WarmStartCard;
-    if (read.format !== 1) throw new RangeError(`its format is ${read.format}`);
-    return describedBy(read, path);
-  } catch (cause) {
-    throw new Failure("installation_damaged", `${card} cannot be read: ${(cause as Error).message}`, { cause });
-  }
-}
+export const installedWarmStart = (folder = warmStartFolder): ShippedAdapter | null =>
+  shippedIn<WarmStartCard>(folder)?.adapter ?? null;
