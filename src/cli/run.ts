@@ -109,7 +109,7 @@ export const partsOf: MakeParts = async (request, config, log, control) => {
     interval: wilson,
     replayPrompts: readConfigFile<string[]>("replay-prompts.json"),
     replayOpenings: readConfigFile<string[]>("replay-openings.json"),
-    writer: installedWriter(),
+    writer: installedWriter,
     warmStart: installedWarmStart,
     means: {
       declines,

@@ -37,8 +37,8 @@ export interface RunParts {
   replayPrompts: readonly string[];
   /** Openings of ordinary prose. The base's own continuations are replayed for the same reason. */
   replayOpenings: readonly string[];
-  /** The writer that is shipped with the installation; null if there is none. */
-  writer: InstalledWriter | null;
+  /** Returns the writer that is shipped with this installation; null if there is none. Throws installation_damaged. */
+  writer(): InstalledWriter | null;
   /**
    * Returns the adapter that training starts from if it fits base, shape and recipe; null if this installation has none. Throws
    * installation_damaged.

@@ -9,6 +9,7 @@ import { marksOf, type Overlap } from "../study/leakage.ts";
 import type { StudyRow } from "../study/row.ts";
 import type { StudyTask } from "../study/study.worker.ts";
 import { openStudyThread } from "../study/thread.ts";
+import type { InstalledWriter } from "../study/writers/installed.ts";
 import type { Run } from "./context.ts";
 import { type Memory, openMemory, removeMemory } from "./folder/memory.ts";
 import { identityOf } from "./folder/request.ts";
@@ -88,9 +89,10 @@ async function makeRows(run: Run): Promise<Made> {
       dev.map((item) => item.instruction),
       "",
     );
+  const { writer, shipped } = writerOf(run);
   const thread = openStudyThread(run.parts.control.signal);
   const memory = await openMemory(run.folder, { clock: run.parts.clock });
-  const asked = openAsked(run, memory);
+  const asked = openAsked(run, memory, shipped);
   let teacher: TeacherReport | null = null;
   try {
     const { rows: studied, report } = await thread.study(
@@ -98,7 +100,7 @@ async function makeRows(run: Run): Promise<Made> {
         documents,
         organisation: run.request.organisation ?? null,
         options: { phrasings, stages, seed: training.seed },
-        writer: writerOf(run),
+        writer,
       },
       {
         base: asked.base,
@@ -153,20 +155,25 @@ async function makeRows(run: Run): Promise<Made> {
 
 /**
  * Returns who writes the questions. This is the teacher if the project names one; otherwise the shipped writer, if it was trained for this
- * base; otherwise the base itself. Null if the recipe disables written questions.
+ * base, and then its adapter too; otherwise the base itself. Null if the recipe disables written questions. Throws installation_damaged.
  */
-function writerOf({ request: { teacher, base, recipe }, parts: { writer } }: Run): StudyTask["writer"] {
-  if (recipe.dataset.synthetic?.enabled === false) return null;
-  if (teacher != null) return { kind: "teacher", name: teacher.model };
-  return writer?.base.sha256 === base.sha256 ? { kind: "shipped", languages: writer.languages } : { kind: "self" };
+function writerOf({ request: { teacher, base, recipe }, parts }: Run): {
+  writer: StudyTask["writer"];
+  shipped: InstalledWriter | null;
+} {
+  if (recipe.dataset.synthetic?.enabled === false) return { writer: null, shipped: null };
+  if (teacher != null) return { writer: { kind: "teacher", name: teacher.model }, shipped: null };
+  const shipped = parts.writer();
+  return shipped?.base.sha256 === base.sha256
+    ? { writer: { kind: "shipped", languages: shipped.languages }, shipped }
+    : { writer: { kind: "self" }, shipped: null };
 }
 
 const writerAdapter = "writer";
 
 /** Returns access to the models that are asked while rows are made: the base, and if it is used, the shipped writer's adapter. */
-function openAsked(run: Run, memory: Memory) {
+function openAsked(run: Run, memory: Memory, writer: InstalledWriter | null) {
   const { base } = run.request;
-  const writer = writerOf(run)?.kind === "shipped" ? run.parts.writer : null;
   let started: Trainer | null = null;
   let opened: Promise<Trainer> | null = null;
   const open = async (): Promise<Trainer> => {

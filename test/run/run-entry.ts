@@ -14,6 +14,6 @@ const [, , folder, writerFile] = process.argv;
 const writer = writerFile === undefined ? null : JSON.parse(readFileSync(writerFile, "utf8"));
 process.exit(
   await runFolder(folder!, async (_request, _config, log, control) =>
-    partsOf({ over: { control, log, writer } }),
+    partsOf({ over: { control, log, writer: () => writer } }),
   ).catch(locked),
 );

@@ -261,7 +261,7 @@ export function partsOf(options: PartsOptions = {}): RunParts {
     interval: wilson,
     replayPrompts: ["Say hello.", "Name a bird.", "What is rain?"],
     replayOpenings: ["The sea", "In spring"],
-    writer: null,
+    writer: () => null,
     warmStart: () => null,
     means: {
       declines: () => false,

@@ -692,7 +692,7 @@ test("the shipped writer is loaded for its own base; a run killed while it is as
           return trainer.score(...args);
         },
       });
-    const result = await runAlignment(folder, partsOf({ wrap, over: { writer: own } }));
+    const result = await runAlignment(folder, partsOf({ wrap, over: { writer: () => own } }));
     assert.equal(result.outcome, "completed", result.error?.message);
     return asked;
   };
@@ -723,6 +723,24 @@ test("the shipped writer is loaded for its own base; a run killed while it is as
   await asking(other, { ...writer, base: { sha256: sha256("another") } });
   const { name, used } = artefactOf(other, "report.json").rows.study.writer;
   assert.deepEqual([name, used], ["self", false]);
+});
+
+test("a damaged writer fails the run that it would write for, and no other", async () => {
+  const endOf = async (enabled: boolean): Promise<string> => {
+    const folder = await folderFor({
+      recipe: (recipe) => ({
+        ...recipe,
+        dataset: { ...recipe.dataset, synthetic: { ...recipe.dataset.synthetic, enabled } },
+      }),
+    });
+    const writer = (): never => {
+      throw new Failure("installation_damaged");
+    };
+    const { outcome, error } = await runAlignment(folder, partsOf({ over: { writer } }));
+    return error?.code ?? outcome;
+  };
+  assert.equal(await endOf(true), "installation_damaged");
+  assert.equal(await endOf(false), "completed");
 });
 
 test("a run starts from the warm start and says so; one whose trainer dies before the first checkpoint does the same again", async () => {
