@@ -267,6 +267,7 @@ Answer sample(Trainer & trainer, Fields & fields) {
         options.stop_tokens.push_back(token.get<int32_t>());
     }
     if (fields.has("report_top")) options.report_top = fields.whole("report_top", 0, most_top);
+    if (fields.has("as_trained")) options.as_trained = fields.flag("as_trained");
     const Rows prompts = rows_of(fields);
     fields.expect_no_more();
     // Checked before anything is drawn: the answer must fit a frame even if no row stops early. It has one length and one reason per row and,

@@ -50,6 +50,7 @@ struct SampleOptions {
     uint64_t seed;
     std::vector<int32_t> stop_tokens;
     int64_t report_top = 0; // how many of the likeliest tokens are reported for every draw
+    bool as_trained = false; // products with frozen weights in the precision of training
 };
 
 struct Sampled {

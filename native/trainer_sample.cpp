@@ -121,7 +121,7 @@ void Trainer::sample_wave(Adapter * with, const Wave & wave, const SampleOptions
     for (const Pass & pass : wave.packing.passes) {
         const std::vector<Segment> & segments = pass.batch.segments;
         const size_t offset = live.size();
-        CachePlan plan{cache.get(), {}, {}};
+        CachePlan plan{cache.get(), {}, {}, options.as_trained};
         std::vector<int64_t> last;
         auto row = pass.rows.begin();
         for (size_t i = 0; i < segments.size(); i++) {
@@ -147,7 +147,7 @@ void Trainer::sample_wave(Adapter * with, const Wave & wave, const SampleOptions
         for (size_t begin = 0; begin < live.size(); begin += step) {
             const size_t end = std::min(live.size(), begin + step);
             Batch batch;
-            CachePlan plan{cache.get(), {}, {}};
+            CachePlan plan{cache.get(), {}, {}, options.as_trained};
             std::vector<int64_t> positions;
             for (size_t i = begin; i < end; i++) {
                 batch.add_row(&live[i].token, 1, live[i].path.length);

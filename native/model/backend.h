@@ -41,6 +41,7 @@ struct CachePlan {
     Cache * cache;
     std::vector<int64_t> write;
     std::vector<Path> read; // only for decoding: the places that each row's new token sees, its own last; a single span for a row that shares nothing
+    bool as_trained = false; // computes the products with frozen weights in the precision of training, where forward would not
 };
 
 /** A prediction that a pass evaluates: the hidden state at `position` predicts `target`, with these coefficients in the loss. */

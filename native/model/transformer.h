@@ -1,6 +1,6 @@
 // The CPU's backend: one frozen transformer and its passes in single precision. In a training pass the products with frozen weights,
-// forward and backward, may be in bf16, with what a LoRA adds to them. Forward, scoring and sampling stay in single precision, so that they
-// match the served model to the last digits.
+// forward and backward, may be in bf16, with what a LoRA adds to them. Forward and scoring stay in single precision, and so does sampling unless
+// the caller asks otherwise, so that they match the served model to the last digits.
 #pragma once
 #include <memory>
 #include <string>
@@ -68,7 +68,7 @@ private:
         const Timed timed(profile_, op);
         pool_.split(count, grain, f);
     }
-    void prepare(const Batch & batch, const Adapter * adapter, Keep keep);
+    void prepare(const Batch & batch, const Adapter * adapter, Keep keep, bool as_trained);
     void embed(const Batch & batch);
     void layers_forward(const Batch & batch, const Adapter * adapter, Keep keep, CachePlan * plan, bool one_token, const LayerWatch * watch = nullptr);
     AttentionShape attention_shape(int64_t layer) const;

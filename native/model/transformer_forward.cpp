@@ -58,9 +58,11 @@ std::string Transformer::kernels() const { return std::string("OpenBLAS ") + gem
 int64_t Transformer::pass_bytes(const ModelShape & m, const AdapterShape * adapter, int threads, int64_t tokens, int64_t longest_path, Keep keep) {
     // In bf16, rounded inputs: those of products with weights, and those of products with an adapter's A or with its B's (three at most).
     const int64_t rank = adapter ? adapter->rank : 0, d = m.embedding, q = m.heads * m.head_values, kv = m.kv_heads * m.head_values, ff = m.feed_forward;
-    const int64_t pairs = std::max({rounded_pairs(d), rounded_pairs(q), rounded_pairs(ff), rounded_pairs_backward(q + 2 * kv, d, rank), rounded_pairs_backward(d, q, rank),
-                                    rounded_pairs_backward(2 * ff, d, rank), rounded_pairs_backward(d, ff, rank), rounded_pairs_backward(m.vocabulary, d, rank)});
-    const int64_t rounded = keep == Keep::activations ? tokens * (pairs + (adapter ? 3 * (rank + 1) / 2 : 0)) : 0;
+    int64_t pairs = std::max({rounded_pairs(d), rounded_pairs(q), rounded_pairs(ff)});
+    if (keep == Keep::activations)
+        pairs = std::max({pairs, rounded_pairs_backward(q + 2 * kv, d, rank), rounded_pairs_backward(d, q, rank), rounded_pairs_backward(2 * ff, d, rank), rounded_pairs_backward(d, ff, rank),
+                          rounded_pairs_backward(m.vocabulary, d, rank)});
+    const int64_t rounded = tokens * (pairs + (adapter ? 3 * (rank + 1) / 2 : 0));
     const int64_t floats = panel_floats + rounded + std::min(tokens, logits_rows(m.vocabulary)) * m.vocabulary +
                            2 * threads * query_block * longest_path + tokens * (2 * m.embedding + 1);
     return floats * static_cast<int64_t>(sizeof(float)) + tokens * Workspace::bytes_per_token(m, adapter, keep);
@@ -87,9 +89,9 @@ void Transformer::drop_scratch() {
     for (Buffer<float> * buffer : {&asked_normed_, &asked_inv_, &asked_gradient_, &logits_, &head_u_, &head_du_, &head_dropped_}) *buffer = {};
 }
 
-void Transformer::prepare(const Batch & batch, const Adapter * adapter, Keep keep) {
+void Transformer::prepare(const Batch & batch, const Adapter * adapter, Keep keep, bool as_trained) {
     tokens_ = batch.count();
-    panels_.number = keep == Keep::activations ? training_ : Number::f32;
+    panels_.number = as_trained ? training_ : Number::f32;
     plan_ = AttentionPlan(batch.segments);
     const auto bytes = [&](int64_t longest) {
         return pass_bytes(adapter ? &adapter->shape : nullptr, tokens_, longest, keep, 0) - panel_floats * static_cast<int64_t>(sizeof(float));
@@ -257,7 +259,7 @@ void Transformer::feed_forward(int64_t layer, LayerActivations & l, const Adapte
 
 void Transformer::layers_forward(const Batch & batch, const Adapter * adapter, Keep keep, CachePlan * plan, bool one_token, const LayerWatch * watch) {
     const Timed timed(profile_, Op::other);
-    prepare(batch, adapter, keep);
+    prepare(batch, adapter, keep, keep == Keep::activations || (plan && plan->as_trained));
     if (one_token)
         for (const Path & path : plan->read) attention_scratch_.ensure(path.length / query_block + 1);
     adapter_ = adapter;

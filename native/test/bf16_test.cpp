@@ -63,6 +63,43 @@ void test_steps(const std::string & model) {
     CHECK(std::abs(sums[1] / sums[0] - 1) < 0.01, "means %g and %g", sums[0] / steps, sums[1] / steps);
 }
 
+/**
+ * Samples as training computes. Where training is in fp32, that changes nothing. Where it is in bf16, log-probs differ from score's, which are
+ * in fp32, by the rounding alone.
+ */
+void test_sampling_as_trained(const std::string & model) {
+    const Rows prompts{{1, 1000, 1001, 1002, 1003, 1, 1004, 1005}, {5, 3}};
+    for (const Number precision : {Number::f32, Number::bf16}) {
+        Trainer trainer;
+        trainer.open(model, 2, 0, {DeviceChoice::cpu, precision});
+        trainer.create_adapter("a", {8, 8, 1, {attn_q, attn_v, ffn_down}});
+        SampleOptions options{12, {1, 0, 1, 0}, 5, {}, 3};
+        options.as_trained = true;
+        const std::vector<Sampled> said = trainer.sample("a", 0, prompts, options).rows;
+        Rows rows;
+        std::vector<int32_t> prompt_lengths;
+        size_t at = 0;
+        for (size_t r = 0; r < said.size(); r++) {
+            const auto length = static_cast<size_t>(prompts.lengths[r]);
+            for (size_t i = 0; i < length; i++) rows.tokens.push_back(prompts.tokens[at + i]);
+            rows.tokens.insert(rows.tokens.end(), said[r].tokens.begin(), said[r].tokens.end());
+            rows.lengths.push_back(static_cast<int32_t>(length + said[r].tokens.size()));
+            prompt_lengths.push_back(prompts.lengths[r]);
+            at += length;
+        }
+        const std::vector<float> scored = trainer.score("a", rows, prompt_lengths).logprobs;
+        float apart = 0;
+        size_t token = 0;
+        for (size_t r = 0; r < said.size(); r++) {
+            token += static_cast<size_t>(prompts.lengths[r]);
+            for (const float logprob : said[r].logprobs) apart = std::max(apart, std::abs(logprob - scored[token++]));
+        }
+        const bool narrow = precision == Number::bf16;
+        std::printf("sampled as trained in %s: log-probs differ from score's by %.1e\n", narrow ? "bf16" : "fp32", static_cast<double>(apart));
+        CHECK(narrow ? apart > 1e-3f && apart <= 0.1f : apart <= 1e-4f, "log-probs differ from score's by %g", static_cast<double>(apart));
+    }
+}
+
 } // namespace
 
 int main(int count, char ** arguments) {
@@ -82,6 +119,7 @@ int main(int count, char ** arguments) {
             return 77;
         }
         test_steps(arguments[2]);
+        test_sampling_as_trained(arguments[2]);
     }
     return failed_checks == 0 ? 0 : 1;
 }

@@ -153,7 +153,7 @@ std::vector<Request> script(const std::string & model) {
         {{{"id", 5}, {"verb", "optim_step"}, {"adapter", "a"}, {"learning_rate", 0.01}, {"beta1", 0.9}, {"beta2", 0.95}, {"eps", 1e-8}, {"weight_decay", 0}, {"grad_clip_norm", 1}}, {}},
         {{{"id", 6}, {"verb", "forward"}, {"adapter", nullptr}, {"top_k", 3}}, weighted},
         {{{"id", 7}, {"verb", "score"}, {"adapter", "a"}}, {t, l, Array::of("prompt_lengths", std::vector<int32_t>{2, 0})}},
-        {{{"id", 8}, {"verb", "sample"}, {"adapter", "a"}, {"version", 1}, {"max_tokens", 4}, {"temperature", 1}, {"top_k", 0}, {"top_p", 0.9}, {"min_p", 0}, {"seed", 3}, {"stop_tokens", {2}}, {"report_top", 2}}, {t, l}},
+        {{{"id", 8}, {"verb", "sample"}, {"adapter", "a"}, {"version", 1}, {"max_tokens", 4}, {"temperature", 1}, {"top_k", 0}, {"top_p", 0.9}, {"min_p", 0}, {"seed", 3}, {"stop_tokens", {2}}, {"report_top", 2}, {"as_trained", true}}, {t, l}},
         {{{"id", 9}, {"verb", "save"}, {"adapter", "a"}, {"path", "checkpoint"}}, {}},
         {{{"id", 10}, {"verb", "load"}, {"adapter", "a"}, {"path", "checkpoint"}}, {}},
         {{{"id", 11}, {"verb", "export"}, {"adapter", "a"}, {"path", "adapter.gguf"}, {"format", "gguf"}, {"metadata", {{"plumbline.run", "r"}}}}, {}},

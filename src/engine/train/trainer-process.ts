@@ -284,6 +284,7 @@ class TrainerProcess implements Trainer {
         seed: sampling.seed,
         stop_tokens: sampling.stopTokens,
         report_top: topK,
+        as_trained: sampling.asTrained ?? false,
       },
       { tokens: prompts.tokens, row_lengths: prompts.rowLengths },
     );

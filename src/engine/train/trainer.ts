@@ -194,6 +194,11 @@ export interface TrainerSampling {
   stopTokens: number[];
   /** Number of most likely tokens to report for every draw; default 0. */
   reportTop?: number;
+  /**
+   * Computes the products with frozen weights in the precision of training, which is faster where that is bf16. Log-probs then differ from
+   * those of `forward` by the rounding; default false.
+   */
+  asTrained?: boolean;
 }
 
 export interface SampledRow {
