@@ -21,7 +21,7 @@ struct KvCache : Cache {
 
 class Transformer final : public Backend {
 public:
-    /** training: the precision of the frozen products in forward_backward; bf16 only if bf16::supported(). */
+    /** training: the precision of the frozen products in forward_backward, and in sampling as trained; bf16 only if bf16::supported(). */
     Transformer(const ModelSource & source, int threads, Number training = Number::f32);
 
     const ModelShape & shape() const override { return model_.shape; }
@@ -68,7 +68,7 @@ private:
         const Timed timed(profile_, op);
         pool_.split(count, grain, f);
     }
-    void prepare(const Batch & batch, const Adapter * adapter, Keep keep, bool as_trained);
+    void prepare(const Batch & batch, const Adapter * adapter, Keep keep);
     void embed(const Batch & batch);
     void layers_forward(const Batch & batch, const Adapter * adapter, Keep keep, CachePlan * plan, bool one_token, const LayerWatch * watch = nullptr);
     AttentionShape attention_shape(int64_t layer) const;

@@ -89,9 +89,8 @@ void Transformer::drop_scratch() {
     for (Buffer<float> * buffer : {&asked_normed_, &asked_inv_, &asked_gradient_, &logits_, &head_u_, &head_du_, &head_dropped_}) *buffer = {};
 }
 
-void Transformer::prepare(const Batch & batch, const Adapter * adapter, Keep keep, bool as_trained) {
+void Transformer::prepare(const Batch & batch, const Adapter * adapter, Keep keep) {
     tokens_ = batch.count();
-    panels_.number = as_trained ? training_ : Number::f32;
     plan_ = AttentionPlan(batch.segments);
     const auto bytes = [&](int64_t longest) {
         return pass_bytes(adapter ? &adapter->shape : nullptr, tokens_, longest, keep, 0) - panel_floats * static_cast<int64_t>(sizeof(float));
@@ -259,7 +258,8 @@ void Transformer::feed_forward(int64_t layer, LayerActivations & l, const Adapte
 
 void Transformer::layers_forward(const Batch & batch, const Adapter * adapter, Keep keep, CachePlan * plan, bool one_token, const LayerWatch * watch) {
     const Timed timed(profile_, Op::other);
-    prepare(batch, adapter, keep, keep == Keep::activations || (plan && plan->as_trained));
+    prepare(batch, adapter, keep);
+    panels_.number = keep == Keep::activations || (plan && plan->as_trained) ? training_ : Number::f32;
     if (one_token)
         for (const Path & path : plan->read) attention_scratch_.ensure(path.length / query_block + 1);
     adapter_ = adapter;

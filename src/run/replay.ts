@@ -114,8 +114,8 @@ export function rowOf(run: Pick<Run, "tokenizer">, opening: Opening, said: Array
 }
 
 /**
- * Maximum number of rows that a run samples. Each takes a twentieth of a second on two cores with bf16. On the corpus `vets`, 4,096 rows used twice
- * left about the same drift as 8,540 different rows: KL 0.115 and perplexity +5.6 %, compared with 0.110 and +6.3 %.
+ * Maximum number of rows that a run samples. Each takes a twentieth of a second on two cores with bf16. On the corpus `vets`, 4,096 rows
+ * used twice left about the same drift as 8,540 different rows: KL 0.115 and perplexity +5.6 %, compared with 0.110 and +6.3 %.
  */
 const mostDrawn = 4096;
 

@@ -196,6 +196,7 @@ test("a call holds no more rows than an answer can", () =>
         return { ...hello, limits: { ...hello.limits, maxPayloadBytes: 2 * 4 * (1 + 6 * 2 + 6 * 4 * 2) + 3 } };
       },
       sample: (adapter, prompts, sampling) => {
+        assert.ok(sampling.asTrained, "in the precision of training");
         calls.push(prompts.rowLengths.length);
         return trainer.sample(adapter, prompts, sampling);
       },
