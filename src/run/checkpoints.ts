@@ -40,11 +40,8 @@ export interface LoopState {
   trainedTokens: number;
   processedTokens: number;
   trainSeconds: number;
-  /**
-   * The current rung, the step after which it began, the best score before it, and the number of rungs directly before it that brought no
-   * gain.
-   */
-  rung: { index: number; from: number; before: number; idle: number };
+  /** The current rung, the step after which it began, and the best score before it. */
+  rung: { index: number; from: number; before: number };
   /** Indices of the current rung's rows, where they are not those that were planned. */
   focused?: number[];
   /** The rows of the current rung that are trained; only where another rung follows. */
@@ -52,7 +49,7 @@ export interface LoopState {
   /** Hash of the warm start that training started from; left out if it started from the base. */
   warmStart?: string;
   /** Why training ended; null until it has ended. */
-  ended: "steps" | "patience" | "plateau" | null;
+  ended: "steps" | "patience" | "solved" | null;
   /**
    * The repair's steps are counted from step `from`, and start from the checkpoint of step `start`. Null while there is no repair.
    */

@@ -43,7 +43,7 @@ const stateAt = (step: number): LoopState => ({
   step,
   best: null,
   checksWithoutGain: 0,
-  rung: { index: 0, from: step, before: 0, idle: 0 },
+  rung: { index: 0, from: step, before: 0 },
   checks: [],
   losses: [],
   trainedTokens: 0,
@@ -358,29 +358,20 @@ function softTargetsOf(
 }
 
 /**
- * Maximum number of consecutive rungs without a gain. It is not 0, because one question more or less of forty is chance, and many facts
- * show no effect at first.
- */
-const mostIdle = 1;
-
-/**
- * Goes on to the next rung, or ends training after the last one or at `max_steps`. Also ends training after more than `mostIdle`
- * consecutive rungs without a gain in the dev score, and at a score of 100.
+ * Goes on to the next rung, or ends training after the last one, at `max_steps` or at a dev score of 100. A rung without a gain does not end
+ * it: of forty questions one more or less is chance, and most is gained at the end, when the rate falls.
  */
 export async function climb(run: Run, training: Training, why: "steps" | "patience"): Promise<void> {
   const { state, rungs } = training;
   const { max_steps } = run.request.recipe.training;
-  // Checkpoints of an earlier version have no count of idle rungs.
-  const { index, before, idle: idleBefore = 0 } = state.rung;
+  const { index, before } = state.rung;
   const isLast = index + 1 === rungs.length || (max_steps !== null && state.step >= max_steps);
   const best = state.best?.score ?? null;
-  const idle = best !== null && best <= before ? idleBefore + 1 : 0;
   let exchanged = 0;
   if (isLast) state.ended = why;
-  // Without dev questions, no rung counts as idle.
-  else if (idle > mostIdle || best === 100) state.ended = "plateau";
+  else if (best === 100) state.ended = "solved";
   else {
-    state.rung = { index: index + 1, from: state.step, before: best ?? before, idle };
+    state.rung = { index: index + 1, from: state.step, before: best ?? before };
     state.checksWithoutGain = 0;
     const chosen = focused(training.prepared.rows, rungs[index + 1]!, state.likelihoods ?? []);
     exchanged = chosen.exchanged;
