@@ -1,5 +1,5 @@
-// `plumbline train-warm-start`: trains config/warm-start/adapter.gguf, from which alignments of the starter model start. It is itself an
-// alignment: its documents are the passages in config/writer/material that have further wordings, and its teacher's questions are those
+// `plumbline train-warm-start`: trains config/warm-start/adapter.gguf, from which alignments of the starter model start, or that of one
+// language, config/warm-start/<ISO 639-1>/adapter.gguf. It is itself an alignment: its documents are the passages in config/writer/material that have further wordings, and its teacher's questions are those
 // written about them. Some wordings are kept out of training and are the dev questions. For developers of plumbline; takes hours on two
 // cores. If it is interrupted, the same command continues it.
 import { existsSync } from "node:fs";
@@ -26,7 +26,7 @@ import { shapeOf } from "../run/folder/adapter-shape.ts";
 import { readRequest } from "../run/folder/request.ts";
 import { askTeacher } from "../run/folder/teacher.ts";
 import type { Report } from "../run/report.ts";
-import { type WarmStartCard, warmStartFolder } from "../run/warm-start/installed.ts";
+import { installedWarmStart, type WarmStartCard, warmStartFolder } from "../run/warm-start/installed.ts";
 import { passagesOf } from "../study/passages.ts";
 import { alignHere, baseIn } from "./align-here.ts";
 import { type Answer, answers, note } from "./output.ts";
@@ -39,6 +39,7 @@ export function register(program: Command): void {
       .command("train-warm-start", { hidden: true })
       .description("train the adapter from which alignments of the starter model start")
       .option("--languages <list>", "languages of the material (ISO 639-1)", "en,de,es,fr")
+      .option("--from-general", "start from the installed general one, as those of one language do", false)
       .option("--dev <number>", "facts of which one wording is not trained but asked", "200")
       .requiredOption("--work <folder>", "folder of the run, which continues an earlier one")
       .option("--out <folder>", "folder for the result", warmStartFolder),
@@ -48,6 +49,7 @@ export function register(program: Command): void {
 
 interface Options {
   languages: string;
+  fromGeneral: boolean;
   dev: string;
   work: string;
   out: string;
@@ -71,7 +73,11 @@ async function trainWarmStart(options: Options): Promise<Answer> {
   const basePath = readConfig().starterModel;
   const folder = join(options.work, name);
   const documents = material.map(documentOf);
-  await order(options.work, { basePath, documents, items, identity: sha256(JSON.stringify({ kept, items })) });
+  const general = options.fromGeneral ? installedWarmStart(null) : null;
+  if (options.fromGeneral && general === null)
+    throw new Failure("bad_request", `--from-general: no adapter is installed in ${warmStartFolder}`);
+  const identity = sha256(JSON.stringify({ kept, items, ...(general !== null && { from: general.sha256 }) }));
+  await order(options.work, { basePath, documents, items, identity, isCold: general === null });
 
   const lock = tryLock(join(folder, "lock"));
   if (lock === null) throw new Failure("run_locked");
@@ -80,7 +86,7 @@ async function trainWarmStart(options: Options): Promise<Answer> {
     await askTeacher(folder, passages, { say: teacherOf(passages, kept), together: 1 });
     note(`training; its progress stands in ${join(folder, "events.jsonl")}`);
     // A later start has a larger fence, so that it tries again what failed.
-    await alignHere(folder, { by: name, fence: Math.floor(Date.now() / 1000), basePath });
+    await alignHere(folder, { by: name, fence: Math.floor(Date.now() / 1000), basePath }, { warmStart: () => general });
     const card = await ship(folder, options.out, { material, basePath });
     return { json: card, text: `${join(options.out, "adapter.gguf")}: ${JSON.stringify(card)}` };
   } finally {
@@ -92,12 +98,14 @@ interface Ordered {
   basePath: string;
   documents: SnapshotDocument[];
   items: SnapshotItem[];
-  /** Hash of the material, with what is kept out of training. */
+  /** Hash of the material, with what is kept out of training and what training starts from. */
   identity: string;
+  /** Training starts from the base. */
+  isCold: boolean;
 }
 
 /** Makes the folder of the run, unless an earlier start made it. Throws bad_request if that was for other material. */
-async function order(work: string, { basePath, documents, items, identity }: Ordered): Promise<void> {
+async function order(work: string, { basePath, documents, items, identity, isCold }: Ordered): Promise<void> {
   const kept = join(work, `${name}.sha256`);
   if (existsSync(join(work, name))) {
     if ((await readFile(kept, "utf8")) !== identity)
@@ -109,7 +117,7 @@ async function order(work: string, { basePath, documents, items, identity }: Ord
   await writeFileDurably(kept, identity);
   await makeRunFolder(work, {
     ...{ alignmentId: name, recipeName: name, documents, organisation: null },
-    recipe: { ...standard, adapter: { ...standard.adapter, warm_start: false } },
+    recipe: { ...standard, adapter: { ...standard.adapter, warm_start: !isCold } },
     base: await baseIn(basePath, basename(basePath, ".gguf")),
     dev: { benchmarkId: name, items, questions: items.map(({ instruction }) => instruction) },
     teacher: { model: "material", provider: null },

@@ -40,10 +40,10 @@ export interface RunParts {
   /** Returns the writer that is shipped with this installation; null if there is none. Throws installation_damaged. */
   writer(): InstalledWriter | null;
   /**
-   * Returns the adapter that training starts from if it fits base, shape and recipe; null if this installation has none. Throws
-   * installation_damaged.
+   * Returns the adapter that the training of documents in this language starts from if it fits base, shape and recipe; null if this
+   * installation has none. Throws installation_damaged.
    */
-  warmStart(): ShippedAdapter | null;
+  warmStart(language: string | null): ShippedAdapter | null;
   /** What is available to judge sampled answers with. */
   means: Means;
   /** Tests of abilities that must not get worse. They are never trained on. */

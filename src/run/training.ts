@@ -124,7 +124,7 @@ function wholeRun(run: Run, { trainer, model }: OpenedBase, prepared: Prepared):
     folder: join(run.folder, "checkpoints"),
     identity: { request_sha256: identityOf(run.request), rows_sha256: prepared.sha256 },
     shape,
-    load: () => loadWarmStart(run, trainer, { adapter: adapterName, shape }),
+    load: () => loadWarmStart(run, trainer, { adapter: adapterName, shape, prepared }),
     step: 0,
   };
 }

@@ -93,3 +93,24 @@ export function interrogatives({ ask }: Language, kind: SpanKind): readonly stri
 /** Fills in the {placeholders} of a prompt. A placeholder without a word in `words` is kept. */
 export const filled = (prompt: string, words: Record<string, string>): string =>
   prompt.replace(/\{(\w+)\}/g, (place, name: string) => words[name] ?? place);
+
+/** Passages of each language, and whether its interrogatives are known. */
+export type Languages = Record<string, { passages: number; interrogatives: boolean }>;
+
+const unknown = "unknown";
+
+export function languagesOf(passages: readonly { language: string | null }[]): Languages {
+  const found: Languages = {};
+  for (const { language } of passages) {
+    const code = language ?? unknown;
+    found[code] ??= { passages: 0, interrogatives: hasLanguage(language) };
+    found[code].passages++;
+  }
+  return found;
+}
+
+/** Returns the language of most passages; null if it is of none known. */
+export function mainLanguage(languages: Languages): string | null {
+  const known = Object.entries(languages).filter(([code]) => code !== unknown);
+  return known.toSorted(([, one], [, other]) => other.passages - one.passages)[0]?.[0] ?? null;
+}

@@ -5,7 +5,7 @@ import type { SnapshotDocument } from "../contract/run-folder.ts";
 import { coverageOf } from "./coverage.ts";
 import { type GateCount, passGates } from "./gates.ts";
 import { headingOf } from "./heading.ts";
-import { hasLanguage } from "./languages.ts";
+import { type Languages, languagesOf } from "./languages.ts";
 import { type Lexicon, lexiconOf } from "./lexicon.ts";
 import { type Passage, passagesOf } from "./passages.ts";
 import type { StudyRow } from "./row.ts";
@@ -29,8 +29,7 @@ export interface StudyReport {
   targets: number;
   rows: number;
   by_kind: Record<string, number>;
-  /** Passages of each language, and whether its interrogatives are known. */
-  languages: Record<string, { passages: number; interrogatives: boolean }>;
+  languages: Languages;
   /** How the passage of a question is searched for. */
   search: "lexical";
   writer: WriterReport | null;
@@ -84,16 +83,6 @@ export async function study(
       coverage: coverageOf(documents, passages, rows),
     },
   };
-}
-
-function languagesOf(passages: readonly Passage[]): StudyReport["languages"] {
-  const found: StudyReport["languages"] = {};
-  for (const { language } of passages) {
-    const code = language ?? "unknown";
-    found[code] ??= { passages: 0, interrogatives: hasLanguage(language) };
-    found[code].passages++;
-  }
-  return found;
 }
 
 /**

@@ -30,6 +30,7 @@ import { createSpeaker } from "../../src/run/speaker.ts";
 import { rowTokensOf } from "../../src/run/training.ts";
 import { installedWarmStart } from "../../src/run/warm-start/installed.ts";
 import { canHold, embed } from "../../src/run/warm-start/start.ts";
+import { languagesOf, mainLanguage } from "../../src/study/languages.ts";
 import { type Passage, passagesOf } from "../../src/study/passages.ts";
 import { study } from "../../src/study/study.ts";
 import { installedWriter } from "../../src/study/writers/installed.ts";
@@ -316,7 +317,9 @@ async function startFrom(of: AdapterShape): Promise<void> {
     await trainer.load("main", values.start);
     return;
   }
-  const warmStart = installedWarmStart();
+  const warmStart = installedWarmStart(
+    corpus === null ? values.language : mainLanguage(languagesOf(passagesOf(corpus.documents))),
+  );
   if (warmStart === null) throw new Error("no warm start is installed; run plumbline train-warm-start");
   if (!canHold(of, warmStart.shape)) throw new Error("the warm start needs another --rank or --top-layers");
   await embed(trainer, { adapter: "main", shape: of }, warmStart, tmpdir());

@@ -1,6 +1,6 @@
 // A warm start inside an adapter of another shape computes what it computed alone.
 import assert from "node:assert/strict";
-import { readdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { sha256OfFile } from "../../src/base/files.ts";
@@ -8,6 +8,7 @@ import { shrinkAdapter } from "../../src/engine/gguf/adapter-file.ts";
 import type { ShippedAdapter } from "../../src/engine/train/shipped-adapter.ts";
 import type { AdapterShape, Trainer } from "../../src/engine/train/trainer.ts";
 import type { Run } from "../../src/run/context.ts";
+import type { Prepared } from "../../src/run/rows.ts";
 import { installedWarmStart } from "../../src/run/warm-start/installed.ts";
 import { loadWarmStart } from "../../src/run/warm-start/start.ts";
 import { openWorker, rowsOf, scratch, step, tinyModelOf, tinyShape } from "../engine/trainer-fixture.ts";
@@ -41,6 +42,11 @@ const runWith = (folder: string, warmStart: ShippedAdapter | null, adapter: obje
     request: { base: { sha256: "1".repeat(64) }, recipe: { adapter } },
   }) as unknown as Run;
 
+/** Rows of documents in two languages. */
+const prepared = {
+  report: { study: { languages: { en: { passages: 2 }, de: { passages: 3 }, unknown: { passages: 9 } } } },
+} as unknown as Prepared;
+
 for (const architecture of ["llama", "qwen3"])
   test(`${architecture}: a wider adapter over more layers starts where the warm start ended`, async (t) => {
     const folder = scratch();
@@ -48,7 +54,7 @@ for (const architecture of ["llama", "qwen3"])
     const warmStart = await shipped(trainer, folder);
     const shape = { ...tinyShape, rank: 5, alpha: 5, firstLayer: 0 };
     await trainer.createAdapter("main", shape);
-    await loadWarmStart(runWith(folder, warmStart), trainer, { adapter: "main", shape });
+    await loadWarmStart(runWith(folder, warmStart), trainer, { adapter: "main", shape, prepared });
     const [base, alone, inside] = [
       await score(trainer, null),
       await score(trainer, "shipped"),
@@ -71,7 +77,7 @@ test("an adapter that cannot hold the warm start, another base and a recipe with
   const shape: AdapterShape = { ...tinyShape, rank: 3, alpha: 6, firstLayer: 1 };
   const found = { path: join(folder, "none"), sha256: "0".repeat(64), base: { sha256: "1".repeat(64) }, shape };
   const load = (run: Run, of: AdapterShape): Promise<string | null> =>
-    loadWarmStart(run, trainer, { adapter: "main", shape: of });
+    loadWarmStart(run, trainer, { adapter: "main", shape: of, prepared });
   const told: string[] = [];
   for (const of of [
     { ...shape, rank: 2 },
@@ -94,7 +100,7 @@ test("a file that is not what its card says is refused, and so is half an instal
   const shape = { ...tinyShape, rank: 5 };
   await trainer.createAdapter("main", shape);
   const load = (found: ShippedAdapter): Promise<string | null> =>
-    loadWarmStart(runWith(folder, found), trainer, { adapter: "main", shape });
+    loadWarmStart(runWith(folder, found), trainer, { adapter: "main", shape, prepared });
   const damaged = { code: "installation_damaged" };
   await assert.rejects(load({ ...warmStart, sha256: "3".repeat(64) }), damaged);
   await assert.rejects(load({ ...warmStart, shape: { ...warmStart.shape, rank: 2 } }), damaged);
@@ -102,8 +108,37 @@ test("a file that is not what its card says is refused, and so is half an instal
     readdirSync(folder).filter((name) => name.startsWith(".tmp-")),
     [],
   );
-  assert.equal(installedWarmStart(scratch()), null);
+  assert.equal(installedWarmStart("en", scratch()), null);
   const half = scratch();
   writeFileSync(join(half, "adapter.gguf"), "");
-  assert.throws(() => installedWarmStart(half), damaged);
+  assert.throws(() => installedWarmStart(null, half), damaged);
+});
+
+test("documents start from the adapter of the language of most of their passages, and from the general one where it has none", async () => {
+  const folder = scratch();
+  const card = { format: 1, base: { sha256: "1".repeat(64) }, adapter: { ...tinyShape, sha256: "2".repeat(64) } };
+  for (const place of [folder, join(folder, "de")]) {
+    mkdirSync(place, { recursive: true });
+    writeFileSync(join(place, "adapter.gguf"), "");
+    writeFileSync(join(place, "card.json"), JSON.stringify(card));
+  }
+  const placeOf = (language: string | null) => installedWarmStart(language, folder)!.path;
+  assert.equal(placeOf("de"), join(folder, "de/adapter.gguf"));
+  for (const other of ["en", null]) assert.equal(placeOf(other), join(folder, "adapter.gguf"));
+  writeFileSync(join(folder, "de/card.json"), "{");
+  assert.throws(() => placeOf("de"), { code: "installation_damaged" });
+
+  const asked: (string | null)[] = [];
+  const run = runWith(folder, null);
+  run.parts.warmStart = (language) => {
+    asked.push(language);
+    return null;
+  };
+  const load = (languages: object): Promise<string | null> => {
+    const of = { report: { study: { languages } } } as unknown as Prepared;
+    return loadWarmStart(run, {} as Trainer, { adapter: "main", shape: tinyShape, prepared: of });
+  };
+  await load(prepared.report.study.languages);
+  await load({ unknown: { passages: 1 } });
+  assert.deepEqual(asked, ["de", null]);
 });

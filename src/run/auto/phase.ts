@@ -130,7 +130,9 @@ async function train(order: PhaseOrder, checkpoints: string): Promise<Trained> {
       const { path, shape, warmStart = null } = from;
       // Only for supervised training was it measured what a warm start gives.
       if (path === null)
-        return plan.arm === "supervised" ? loadWarmStart(run, base.trainer, { adapter: adapterName, shape }) : null;
+        return plan.arm === "supervised"
+          ? loadWarmStart(run, base.trainer, { adapter: adapterName, shape, prepared })
+          : null;
       await base.trainer.load(adapterName, path);
       return warmStart;
     },

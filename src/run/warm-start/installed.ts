@@ -1,9 +1,10 @@
-// Finds the adapter from which the training of documents starts, as installed in config/warm-start.
+// Finds the adapter from which the training of documents starts, as installed in config/warm-start: a general one, and one of a language's
+// own in a folder of its code.
 import { join } from "node:path";
 import { installation } from "../../base/config.ts";
 import { type ShippedAdapter, type ShippedCard, shippedIn } from "../../engine/train/shipped-adapter.ts";
 
-/** Metadata of the shipped adapter: config/warm-start/card.json. */
+/** Metadata of a shipped adapter: the card.json beside it. */
 export interface WarmStartCard extends ShippedCard {
   material: { passages: number; facts: number };
   /**
@@ -17,9 +18,14 @@ export interface WarmStartCard extends ShippedCard {
   step: number;
 }
 
-/** Where the adapter and its card are kept. */
+/** Where the general adapter and its card are kept. */
 export const warmStartFolder = join(installation, "config/warm-start");
 
-/** Returns the adapter that is shipped with this installation; null if there is none. Throws installation_damaged. */
-export const installedWarmStart = (folder = warmStartFolder): ShippedAdapter | null =>
-  shippedIn<WarmStartCard>(folder)?.adapter ?? null;
+/**
+ * Returns the adapter that this installation has for documents in a language (ISO 639-1; null: not known), otherwise the general one, and null
+ * if there is neither. Throws installation_damaged.
+ */
+export function installedWarmStart(language: string | null, folder = warmStartFolder): ShippedAdapter | null {
+  const own = language === null ? null : shippedIn<WarmStartCard>(join(folder, language));
+  return (own ?? shippedIn<WarmStartCard>(folder))?.adapter ?? null;
+}

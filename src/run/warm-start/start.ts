@@ -10,21 +10,23 @@ import { readValues } from "../../engine/gguf/adapter-file.ts";
 import { readGgufHeader } from "../../engine/gguf/header.ts";
 import type { ShippedAdapter } from "../../engine/train/shipped-adapter.ts";
 import type { AdapterShape, Trainer } from "../../engine/train/trainer.ts";
+import { mainLanguage } from "../../study/languages.ts";
 import type { Run } from "../context.ts";
+import type { Prepared } from "../rows.ts";
 
 /**
- * Loads the warm start into a new adapter of this shape, which then computes what the warm start computes. Returns its hash. Returns null and
+ * Loads the warm start of the documents' main language into a new adapter of this shape, which then computes what the warm start computes. Returns its hash. Returns null and
  * loads nothing if the recipe wants none, if none was made for this base, or if an adapter of this shape cannot represent it. Throws
  * installation_damaged.
  */
 export async function loadWarmStart(
   run: Run,
   trainer: Trainer,
-  { adapter, shape }: { adapter: string; shape: AdapterShape },
+  { adapter, shape, prepared }: { adapter: string; shape: AdapterShape; prepared: Pick<Prepared, "report"> },
 ): Promise<string | null> {
   const { base, recipe } = run.request;
   if (recipe.adapter.warm_start === false) return null;
-  const found = run.parts.warmStart();
+  const found = run.parts.warmStart(mainLanguage(prepared.report.study.languages));
   if (found === null || found.base.sha256 !== base.sha256) return null;
   if (!canHold(shape, found.shape)) {
     await tell(run, `Training starts from the base, because the shipped warm start needs ${needsOf(found.shape)}`);

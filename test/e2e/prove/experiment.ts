@@ -17,6 +17,8 @@ import { createGpu } from "../../../src/engine/gguf/gpu.ts";
 import { createGenerator } from "../../../src/engine/serve/generator.ts";
 import type { Report } from "../../../src/run/report.ts";
 import { installedWarmStart } from "../../../src/run/warm-start/installed.ts";
+import { languagesOf, mainLanguage } from "../../../src/study/languages.ts";
+import { passagesOf } from "../../../src/study/passages.ts";
 import { readJsonLines } from "../../helpers/json-lines.ts";
 import { consultTeacher } from "./teacher.ts";
 
@@ -144,7 +146,9 @@ const identityOf = ({ recipe, documents, items, teacher, withoutGates }: Experim
       items,
       teacher: teacher === null ? null : sha256Of(readFileSync(join(tests, `${teacher}.jsonl`))),
       withoutGates: withoutGates ?? false,
-      ...(recipe.adapter.warm_start !== false && { warmStart: installedWarmStart()?.sha256 }),
+      ...(recipe.adapter.warm_start !== false && {
+        warmStart: installedWarmStart(mainLanguage(languagesOf(passagesOf(documents))))?.sha256,
+      }),
     }),
   );
 
