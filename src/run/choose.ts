@@ -1,4 +1,4 @@
-// Chooses the adapter that becomes the artefact. The best checkpoint is measured on the guards. If a guard fails, the checkpoint is
+// Chooses the adapter that becomes the artefact. The last checkpoint, or one that did better beyond a standard error, is measured on the guards. If a guard fails, the checkpoint is
 // repaired. If the better of the two still fails a guard, it is also tried at the recipe's smaller scales. An adapter within every guard
 // limit is preferred, unless it loses significantly on the dev questions. Otherwise the dev score less the guards' penalty decides. The
 // sealed questions are not used.
@@ -9,6 +9,7 @@ import { compareScores, significance } from "../base/statistics/paired.ts";
 import type { Recipe } from "../contract/recipe.ts";
 import type { Divergence, GuardResults, SuiteResult } from "../contract/run-folder.ts";
 import type { Trainer } from "../engine/train/trainer.ts";
+import type { LoopState } from "./checkpoints.ts";
 import type { Run } from "./context.ts";
 import { answerDev, type DevAnswer, type Draw } from "./dev-check.ts";
 import { identityOf } from "./folder/request.ts";
@@ -68,7 +69,7 @@ export async function chooseAdapter(run: Run, training: Training, base: BaseSaid
   const { guards: limits, repair: plan, adapter } = run.request.recipe;
   await run.enter("checking");
   const comparison: Comparison = { run, training, base, divergenceAt: divergenceFrom(run, training) };
-  const step = state.best?.step ?? state.step;
+  const step = stepToTake(state);
   await load(training, step);
   const trained = await examined(comparison, adapterName, { step, repaired: false, scale: 1 });
   const candidates = [trained.candidate];
@@ -104,6 +105,19 @@ export async function chooseAdapter(run: Run, training: Training, base: BaseSaid
   else await removeScaled(training);
   await tell(run, `Chosen: ${describe(best.candidate)}`);
   return { ...best.candidate, adapter: inTrainer, candidates, base: base.dev, answers: best.answers };
+}
+
+/**
+ * Returns the step whose adapter is examined: that of the last check if its score lies within a standard error of the best one, otherwise that
+ * of the best. The best of many checks is partly so by chance, and at the last one the learning rate has fallen, so its adapter has drifted
+ * less (the one-standard-error rule: Breiman et al., «Classification and Regression Trees», 1984, section 3.4.3).
+ */
+export function stepToTake({ best, checks, step }: Pick<LoopState, "best" | "checks" | "step">): number {
+  const last = checks.at(-1);
+  if (best === null || last === undefined) return step;
+  const share = best.score / 100;
+  const error = 100 * Math.sqrt((share * (1 - share)) / best.n);
+  return last.score >= best.score - error ? last.step : best.step;
 }
 
 /** Returns `divergenceAt`. The base is asked once, when an adapter is first compared with it. */

@@ -447,6 +447,6 @@ export async function saveStep(run: Run, training: Training): Promise<void> {
   });
   await run.events.append({ kind: "checkpoint", phase: run.phase, step: state.step });
   // The checkpoint that a repair started from is kept, because a resumed run examines it again.
-  const kept = state.best?.step ?? state.repair?.start ?? null;
+  const kept = state.repair?.start ?? state.best?.step ?? null;
   await checkpoints.prune(run.request.recipe.checkpointing.keep_last_n, kept);
 }

@@ -11,6 +11,7 @@ import { systemClock } from "../../src/base/time.ts";
 import type { Recipe } from "../../src/contract/recipe.ts";
 import type { RunReply } from "../../src/contract/run-lines.ts";
 import { type LoopState, openCheckpoints } from "../../src/run/checkpoints.ts";
+import { stepToTake } from "../../src/run/choose.ts";
 import { createRun, type Run } from "../../src/run/context.ts";
 import { createControl, Stopped } from "../../src/run/control.ts";
 import { type EventDraft, hexOfDouble, openEventLog } from "../../src/run/events.ts";
@@ -317,6 +318,22 @@ test("rungs without gain do not end the training, for its rate has not fallen ye
   assert.deepEqual(await after(1, 20, 20), [2, 20]);
   assert.equal(await after(0, 0, 100), "solved");
   assert.equal(await after(2, 30, 40), "steps");
+});
+
+test("the last check is taken unless an earlier one is better by more than a standard error", () => {
+  const check = (step: number, score: number) => ({ step, score, low: 0, high: 100, n: 40 });
+  const taken = (...scores: number[]): number => {
+    const checks = scores.map((score, at) => check(10 * (at + 1), score));
+    const best = checks.reduce((one, other) => (other.score >= one.score ? other : one));
+    return stepToTake({ best, checks, step: 99 });
+  };
+  // A fifth of 40 questions: 100 √(0.2 × 0.8 / 40) = 6.32 points.
+  assert.equal(taken(5, 20, 15), 30);
+  assert.equal(taken(5, 20, 12.5), 20);
+  assert.equal(taken(5, 20, 20), 30);
+  assert.equal(taken(100, 97.5), 10);
+  assert.equal(taken(0, 0), 20);
+  assert.equal(stepToTake({ best: null, checks: [check(0, 5)], step: 99 }), 99);
 });
 
 /** What a trainer's save does: a folder with one file. */
