@@ -105,8 +105,9 @@ const said = [
         .filter(({ kind }) => kind !== "regex")
         .map(({ text }) => ({ file, text })),
     ),
+  // Weights are no words; read as text they hold any four short ones.
   ...filesIn("config")
-    .filter((file) => !/^config\/(?:demo|writer|guards)\//.test(file))
+    .filter((file) => !/^config\/(?:demo|writer|guards)\/|\.gguf$/.test(file))
     .map((file) => ({ file, text: read(file) })),
 ];
 
