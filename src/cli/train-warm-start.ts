@@ -1,7 +1,7 @@
 // `plumbline train-warm-start`: trains config/warm-start/adapter.gguf, from which alignments of the starter model start, or that of one
-// language, config/warm-start/<ISO 639-1>/adapter.gguf. It is itself an alignment: its documents are the passages in config/writer/material that have further wordings, and its teacher's questions are those
-// written about them. Some wordings are kept out of training and are the dev questions. For developers of plumbline; takes hours on two
-// cores. If it is interrupted, the same command continues it.
+// language, config/warm-start/<ISO 639-1>/adapter.gguf. It is itself an alignment: its documents are the passages in config/writer/material
+// that have further wordings, and its teacher's questions are those written about them. Some wordings are kept out of training and are the
+// dev questions. For developers of plumbline; takes hours on two cores. If it is interrupted, the same command continues it.
 import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { basename, join } from "node:path";
@@ -77,7 +77,7 @@ async function trainWarmStart(options: Options): Promise<Answer> {
   if (options.fromGeneral && general === null)
     throw new Failure("bad_request", `--from-general: no adapter is installed in ${warmStartFolder}`);
   const identity = sha256(JSON.stringify({ kept, items, ...(general !== null && { from: general.sha256 }) }));
-  await order(options.work, { basePath, documents, items, identity, isCold: general === null });
+  await order(options.work, { basePath, documents, items, identity });
 
   const lock = tryLock(join(folder, "lock"));
   if (lock === null) throw new Failure("run_locked");
@@ -100,12 +100,10 @@ interface Ordered {
   items: SnapshotItem[];
   /** Hash of the material, with what is kept out of training and what training starts from. */
   identity: string;
-  /** Training starts from the base. */
-  isCold: boolean;
 }
 
 /** Makes the folder of the run, unless an earlier start made it. Throws bad_request if that was for other material. */
-async function order(work: string, { basePath, documents, items, identity, isCold }: Ordered): Promise<void> {
+async function order(work: string, { basePath, documents, items, identity }: Ordered): Promise<void> {
   const kept = join(work, `${name}.sha256`);
   if (existsSync(join(work, name))) {
     if ((await readFile(kept, "utf8")) !== identity)
@@ -117,7 +115,7 @@ async function order(work: string, { basePath, documents, items, identity, isCol
   await writeFileDurably(kept, identity);
   await makeRunFolder(work, {
     ...{ alignmentId: name, recipeName: name, documents, organisation: null },
-    recipe: { ...standard, adapter: { ...standard.adapter, warm_start: !isCold } },
+    recipe: standard,
     base: await baseIn(basePath, basename(basePath, ".gguf")),
     dev: { benchmarkId: name, items, questions: items.map(({ instruction }) => instruction) },
     teacher: { model: "material", provider: null },

@@ -1,7 +1,7 @@
-// Chooses the adapter that becomes the artefact. The last checkpoint, or one that did better beyond a standard error, is measured on the guards. If a guard fails, the checkpoint is
-// repaired. If the better of the two still fails a guard, it is also tried at the recipe's smaller scales. An adapter within every guard
-// limit is preferred, unless it loses significantly on the dev questions. Otherwise the dev score less the guards' penalty decides. The
-// sealed questions are not used.
+// Chooses the adapter that becomes the artefact. The last checkpoint, or one that did better beyond a standard error, is measured on the
+// guards. If a guard fails, the checkpoint is repaired. If the better of the two still fails a guard, it is also tried at the recipe's smaller
+// scales. An adapter within every guard limit is preferred, unless it loses significantly on the dev questions. Otherwise the dev score less
+// the guards' penalty decides. The sealed questions are not used.
 import { join } from "node:path";
 import { Failure } from "../base/errors.ts";
 import { spread } from "../base/spread.ts";

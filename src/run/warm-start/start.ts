@@ -15,9 +15,9 @@ import type { Run } from "../context.ts";
 import type { Prepared } from "../rows.ts";
 
 /**
- * Loads the warm start of the documents' main language into a new adapter of this shape, which then computes what the warm start computes. Returns its hash. Returns null and
- * loads nothing if the recipe wants none, if none was made for this base, or if an adapter of this shape cannot represent it. Throws
- * installation_damaged.
+ * Loads the warm start of the documents' main language into a new adapter of this shape, which then computes what the warm start computes.
+ * Returns its hash. Returns null and loads nothing if the recipe wants none, if none was made for this base, or if an adapter of this shape
+ * cannot represent it. Throws installation_damaged.
  */
 export async function loadWarmStart(
   run: Run,
