@@ -35,6 +35,45 @@ export function cellsOf(raw: string, isCsv: boolean, delimiter: string): string[
     .map((cell) => plainText(cell.trim(), "text/markdown"));
 }
 
+/** A cell of a line of plain text, with its offsets in the line. */
+export interface PlacedCell {
+  text: string;
+  start: number;
+  end: number;
+}
+
+/** Cells between runs of spaces. */
+export const spacedCells = (line: string): PlacedCell[] =>
+  [...line.matchAll(/\S+(?: \S+)*/g)].map(({ 0: text, index }) => ({ text, start: index, end: index + text.length }));
+
+/** The signs that part the cells of a line of plain text: bars, tabs or leader dots. Null if it has none of them. */
+export function partingOf(line: string): RegExp | null {
+  const bare = line.trim();
+  return [/[|│]/, /\t+/, / ?(?:\.{4,}|…{2,}|(?: \.){4,}) ?/].find((sign) => sign.test(bare)) ?? null;
+}
+
+/**
+ * The cells of a table's row in plain text, which bars, tabs or leader dots part, and otherwise runs of spaces. Further lines of a row
+ * go on in the column under which they begin.
+ */
+export function columnsOf(row: string): string[] {
+  const [line = "", ...more] = row.split("\n");
+  const parting = partingOf(line);
+  if (parting !== null)
+    return line
+      .trim()
+      .replace(/^[|│]|[|│]$/g, "")
+      .split(parting)
+      .map((cell) => cell.trim());
+  const cells = spacedCells(line);
+  for (const { text, start } of more.flatMap(spacedCells))
+    cells.findLast((cell) => cell.start <= start)!.text += ` ${text}`;
+  return cells.map(({ text }) => text);
+}
+
+/** Whether a line only draws the rules of a table: "+----+----+", "--- | ---". */
+export const isRuleLine = (line: string): boolean => /^[\s|+:=\-─━═│┌┐└┘├┤┬┴┼]*$/.test(line) && /[-=─━═]{3}/.test(line);
+
 /** The delimiter that occurs most often in the first line; a comma if there is none. */
 export function delimiterOf(text: string): string {
   const first = text.slice(0, text.search(/\n|$/));

@@ -4,8 +4,9 @@
 import { eld } from "eld/small";
 import { normalised } from "../base/text.ts";
 import type { SnapshotBlock, SnapshotDocument } from "../contract/run-folder.ts";
-import { cellsOf, delimiterOf, plainText, unquoted } from "./inline.ts";
-import { namesColumns } from "./table-header.ts";
+import { cellsOf, columnsOf, delimiterOf, isRuleLine, plainText, unquoted } from "./inline.ts";
+import { namesColumns, standsOut } from "./table-header.ts";
+import { meantLines, pair, withTitles, wrapOf } from "./titles.ts";
 
 export interface Place {
   /** Offsets in the document's text, in UTF-16 code units. */
@@ -35,7 +36,7 @@ export interface Passage extends Place {
   /** Unique among the passages of a study: the document's index, a dot, and the passage's index in it. */
   id: string;
   document: string;
-  /** Title of the document: its opening heading, or else its file name. */
+  /** Title of the document: the heading above all of it, or else its file name. */
   title: string;
   /** Headings above the passage, outermost first, without the title. */
   path: string[];
@@ -114,56 +115,66 @@ export function mostFrequent(values: readonly string[]): string | null {
 }
 
 function titleOf(document: SnapshotDocument, sections: readonly Section[]): string {
-  const first = sections.find(({ path }) => path.length > 0)?.path[0];
+  const first = sections[0]?.path[0];
   const name = document.name.replace(/\.[\p{L}\d]{1,5}$/u, "").replace(/[_-]+/g, " ");
-  // If text comes before the first heading, that heading names only a part of the document.
-  return first !== undefined && sections[0]!.path.length > 0 ? first : name.charAt(0).toUpperCase() + name.slice(1);
+  // A heading that has text before it, or another heading beside it, names only a part of the document.
+  const isOfAll = sections.every(({ path }) => path[0] === first);
+  return first !== undefined && isOfAll ? first : name.charAt(0).toUpperCase() + name.slice(1);
 }
 
 // ---- Blocks to sections of units
 
 function sectionsOf(document: SnapshotDocument): Section[] {
   const { text, media_type } = document;
-  const given = document.blocks ?? paragraphsOf(text);
-  const marksHeadings = given.some(({ type }) => type === "heading");
-  const blocks = given.map((block, at) =>
-    // A line before the first marked heading, such as a banner, is not the title of everything below it.
-    at === 0 && marksHeadings ? block : asHeading(text, block, [given[at - 1], given[at + 1]], at),
-  );
+  const isPlain = media_type === "text/plain";
+  const blocks = withTitles(document.blocks ?? paragraphsOf(text), text, media_type);
   const isCsv = media_type === "text/csv";
   const delimiter = isCsv ? delimiterOf(text) : "|";
-  const open: { level: number; text: string }[] = [];
+  const wrap = isPlain ? wrapOf(text) : 0;
+  const split = (raw: string): string[] => (isPlain ? columnsOf(raw) : cellsOf(raw, isCsv, delimiter));
+  const open: { level: number; text: string; until: number | undefined }[] = [];
   const sections: Section[] = [{ path: [], units: [] }];
   /** Cells of some rows below the first row of a table. */
   const below = (first: number): string[][] => {
     const rows: string[][] = [];
     for (const { type, level, start, end } of blocks.slice(first + 1, first + 1 + looked)) {
       if (type !== "row" || level === 1) break;
-      rows.push(cellsOf(text.slice(start, end), isCsv, delimiter));
+      rows.push(split(text.slice(start, end)));
     }
     return rows;
+  };
+  /** Whether a table's first row names its columns. Plain text does not mark such rows, so there something must tell it. */
+  const isHeader = (cells: readonly string[], index: number): boolean => {
+    const [here, next] = [blocks[index]!, blocks[index + 1]];
+    if (next?.type !== "row" || next.level === 1) return false;
+    const rows = below(index);
+    const isRuled = (): boolean => isRuleLine(text.slice(here.end, next.start).trim());
+    return namesColumns(cells, rows) && (!isPlain || isRuled() || standsOut(cells, rows));
   };
   let header: string[] = [];
   let lead = "";
   for (const [index, block] of blocks.entries()) {
+    if (block.start >= (open.at(-1)?.until ?? Number.POSITIVE_INFINITY)) {
+      open.pop();
+      if (block.type !== "heading") sections.push({ path: open.map((one) => one.text), units: [] });
+    }
     const written = text.slice(block.start, block.end);
     const raw = media_type === "text/markdown" && block.type !== "code" ? unquoted(written) : written;
     if (block.type === "heading") {
       while (open.length > 0 && open.at(-1)!.level >= block.level) open.pop();
-      open.push({ level: block.level, text: plainText(raw, media_type) });
+      open.push({ level: block.level, text: plainText(raw, media_type), until: block.until });
       sections.push({ path: open.map((one) => one.text), units: [] });
       lead = "";
       continue;
     }
     const { units } = sections.at(-1)!;
     if (block.type === "row") {
-      const cells = cellsOf(raw, isCsv, delimiter);
-      const isAlone = blocks[index + 1]?.type !== "row" || blocks[index + 1]!.level === 1;
-      if (block.level === 1) header = isAlone || !namesColumns(cells, below(index)) ? [] : cells;
+      const cells = split(raw);
+      if (block.level === 1) header = isHeader(cells, index) ? cells : [];
       if (block.level > 1 || header.length === 0)
         units.push({ type: "row", header, cells, ...rowText(cells), ...placeOf(block) });
     } else if (block.type === "code") units.push({ type: "code", text: unfenced(raw), apart: true, ...placeOf(block) });
-    else units.push(...proseUnits(raw, block, media_type, lead));
+    else units.push(...proseUnits(raw, block, media_type, { lead, wrap }));
     if (block.type !== "item") lead = leadOf(units.at(-1));
   }
   const headings = new Set(sections.flatMap(({ path }) => path.map(unnumbered)));
@@ -199,31 +210,6 @@ const paragraphsOf = (text: string): SnapshotBlock[] =>
     end: index + length,
   }));
 
-const longestHeading = 10;
-
-/**
- * Turns a block that looks like a heading into one; returns other blocks unchanged. Plain text does not mark its headings, so a short
- * line without closing punctuation counts as a heading if text follows it.
- */
-function asHeading(
-  text: string,
-  block: SnapshotBlock,
-  [before, next]: readonly (SnapshotBlock | undefined)[],
-  at: number,
-): SnapshotBlock {
-  if ((block.type !== "paragraph" && block.type !== "item") || next === undefined || next.type === "heading")
-    return block;
-  // A numbered title is parsed as an item. An item beside another item belongs to a list.
-  if (block.type === "item" && (next.type === "item" || before?.type === "item")) return block;
-  const line = text.slice(block.start, block.end);
-  const isTitle = !line.includes("\n") && line.split(/\s+/).length <= longestHeading && /[\p{L}\p{N})?]$/u.test(line);
-  return isTitle && !pair.test(line) && /\p{L}/u.test(line)
-    ? { ...block, type: "heading", level: at === 0 ? 1 : 2 }
-    : block;
-}
-
-/** "Key: value" on a line of its own. */
-const pair = /^([\p{L}\p{N}][^:.!?]{1,48}):\s+(\S.*)$/u;
 const longestKey = 6;
 const longestValue = 16;
 
@@ -231,7 +217,7 @@ function proseUnits(
   raw: string,
   block: SnapshotBlock,
   mediaType: SnapshotDocument["media_type"],
-  lead: string,
+  { lead, wrap }: { lead: string; wrap: number },
 ): Loose[] {
   const lines = [...raw.matchAll(/[^\n]+/g)].map(({ 0: line, index }) => ({ line, start: block.start + index }));
   const pairs = lines.map(({ line }) => pairOf(plainText(line, mediaType)));
@@ -245,15 +231,16 @@ function proseUnits(
       start,
       end: start + line.length,
     }));
-  const whole = plainText(raw, mediaType);
-  const sentences = sentencesOf(whole);
+  const parts = meantLines(raw, wrap).map((part) => sentencesOf(plainText(part, mediaType)));
+  const sentences = parts.flat();
+  const firsts = new Set(parts.map((_, at) => parts.slice(0, at).flat().length));
   let from = block.start;
   return sentences.map((text, at) => {
     // The document's text still has its markup, so the end of the sentence is found by counting letters and digits.
     const start = from;
     const end = at === sentences.length - 1 ? block.end : endOf(raw, block.start, from, text);
     from = end;
-    const unit = { text, apart: at === 0, start, end };
+    const unit = { text, apart: firsts.has(at), start, end };
     return block.type === "item"
       ? { type: "item", lead: at === 0 ? lead : "", ...unit }
       : { type: "sentence", ...unit };

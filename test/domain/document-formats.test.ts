@@ -454,6 +454,35 @@ test("e-mail: who, when, what; attachments are named", async () => {
   assert.match(read.report.warnings[0]!.message, /plan\.pdf/);
 });
 
+test("the body of an e-mail has its lists, tables and keys, and no marks of quotation", async () => {
+  const body = [
+    "Ann wrote:",
+    "> The gate is",
+    "> shut.",
+    "Two things:",
+    "- bring boots",
+    "- bring a torch",
+    "",
+    "Quay | 3 May",
+    "Mole | 5 May",
+    "",
+    "Call: 771",
+    "Pay: at once",
+  ];
+  const mail = ["From: a@example.com", "To: b@example.com", "Subject: Gate", "", ...body].join("\r\n");
+  assert.deepEqual(blocksOf(await it.read("mail.eml", mail)).slice(3), [
+    ["paragraph", "Ann wrote:"],
+    ["paragraph", "The gate is shut."],
+    ["paragraph", "Two things:"],
+    ["item", "bring boots"],
+    ["item", "bring a torch"],
+    ["row 1", "| Quay | 3 May |"],
+    ["row 2", "| Mole | 5 May |"],
+    ["paragraph", "Call: 771"],
+    ["paragraph", "Pay: at once"],
+  ]);
+});
+
 describe("JSON", () => {
   test("lists of flat objects are tables, the rest is named, each with its place", async () => {
     const json =

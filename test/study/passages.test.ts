@@ -333,3 +333,110 @@ test("nothing of a text is lost, and nothing said twice", () => {
     { numRuns: 100 },
   );
 });
+
+const rowsIn = (text: string): { header: string[]; cells: string[] }[] =>
+  unitsIn(passages(text, "text/plain")).flatMap((unit) =>
+    unit.type === "row" ? [{ header: unit.header, cells: unit.cells }] : [],
+  );
+
+test("plain text: tables of bars, tabs, leader dots and aligned spaces have rows, and column names where something tells them", () => {
+  const header = ["Boat", "Per night", "Per week"];
+  const cells = [
+    ["Skiff", "£9", "£50"],
+    ["Lugger", "£14", "£80"],
+  ];
+  const aligned = [header, ...cells].map(([a, b, c]) => `${a!.padEnd(10)}${b!.padEnd(12)}${c}`).join("\n");
+  for (const text of [
+    [header, ...cells].map((row) => row.join(" | ")).join("\n"),
+    [header, ...cells].map((row) => row.join("\t")).join("\n"),
+    aligned,
+    `+---+---+\n${[header, ...cells].map((row) => `| ${row.join(" | ")} |`).join("\n+---+---+\n")}\n+---+---+`,
+  ])
+    assert.deepEqual(
+      rowsIn(`The berths are let.\n\n${text}\n\nPay at once.\n`),
+      cells.map((row) => ({ header, cells: row })),
+      text,
+    );
+  assert.deepEqual(rowsIn("Harbour master ....... 771\nTow boat .......... 772\n"), [
+    { header: [], cells: ["Harbour master", "771"] },
+    { header: [], cells: ["Tow boat", "772"] },
+  ]);
+  assert.deepEqual(rowsIn("Monday    8 to 5\nTuesday   8 to 6\nSunday    closed\n")[0], {
+    header: [],
+    cells: ["Monday", "8 to 5"],
+  });
+});
+
+test("plain text: a cell that goes on below is one cell, and a row may lack its last cells", () => {
+  const text = "WATCH   Something may go\n        wrong at sea.\nALERT   A boat is lost.\nALL OUT Everybody sails.\n";
+  assert.deepEqual(rowsIn(text.replace("ALL OUT", "CRISIS ")), [
+    { header: [], cells: ["WATCH", "Something may go wrong at sea."] },
+    { header: [], cells: ["ALERT", "A boat is lost."] },
+    { header: [], cells: ["CRISIS", "Everybody sails."] },
+  ]);
+  const short = "Quay     3 May   by day\nMole     5 May   by night\nSlipway  none this year\n";
+  assert.deepEqual(rowsIn(short)[2]!.cells, ["Slipway", "none this year"]);
+});
+
+test("plain text: prose with wide spaces, numbered lists, keys and a line of links are no tables", () => {
+  for (const text of [
+    "The gate is  shut on Sunday.\nThe key is with  the warden.  Ask\nhim  before five.\n",
+    "1.  Bring boots\n2.  Bring a torch\n3.  Bring water\n",
+    "Open:      all day\nCall:      771\nPay:       at once\n",
+    "Home | Boats | Berths\n",
+  ])
+    assert.deepEqual(rowsIn(text), [], text);
+});
+
+const pathsOf = (text: string, type?: MediaType): [string, string][] =>
+  passages(text, type).map(({ path, text: said }) => [path.join(" > "), said]);
+
+test("a bold line of Markdown is the title of the lines below it, and of all up to the next title before a blank line", () => {
+  const text =
+    "# Shops\n\n**Quay**\n- Manager: Ann Bell\n\n**Mole:**\nOpen all day.\n\nAll shops close at Easter.\n\n**How do I pay?**\n\nIn cash.\n\nCards are not taken.\n";
+  assert.deepEqual(pathsOf(text), [
+    ["Quay", "Manager: Ann Bell"],
+    ["Mole", "Open all day."],
+    ["", "All shops close at Easter."],
+    ["How do I pay?", "In cash.\nCards are not taken."],
+  ]);
+});
+
+test("bold words that begin a paragraph are its title; of three and more each reaches to the next", () => {
+  assert.deepEqual(pathsOf("# Rules\n\n**Pets.** No dogs.\n\nPay at once.\n"), [
+    ["Pets", "No dogs."],
+    ["", "Pay at once."],
+  ]);
+  assert.deepEqual(pathsOf("# Rules\n\n**Pets.** No dogs.\n\nNo cats.\n\n**Cars.** None.\n\n**Boats.** Two.\n"), [
+    ["Pets", "No dogs.\nNo cats."],
+    ["Cars", "None."],
+    ["Boats", "Two."],
+  ]);
+  assert.deepEqual(pathsOf("# Rules\n\n**Never** swim here.\n\n**Note**: it is cold.\n"), [
+    ["", "Never swim here.\nNote: it is cold."],
+  ]);
+});
+
+test("plain text: a numbered title on its own line heads its section, and lines that end early are kept apart", () => {
+  const text =
+    "1. Kitchens\nWhoever cooks more than forty meals a day needs a\ngrease trap, which is emptied every eight weeks.\n\n2. Pools\nLet the water stand for ten days and then empty it\nslowly.\n\nAnn Bell\nHarbour Office\n";
+  assert.deepEqual(pathsOf(text, "text/plain"), [
+    ["Kitchens", "Whoever cooks more than forty meals a day needs a grease trap, which is emptied every eight weeks."],
+    ["Pools", "Let the water stand for ten days and then empty it slowly.\nAnn Bell\nHarbour Office"],
+  ]);
+});
+
+test("plain text: a line between signs is a heading, and one heading of several is not the title of all", () => {
+  const text = "=== 1. Ann Bell ===\n\nThe bread was hard.\n\n=== 2. Bo Carr ===\n\nThe milk was sour.\n";
+  assert.deepEqual(passages(text, "text/plain", "letters_may.txt").map(headingOf), [
+    "Letters may > 1. Ann Bell",
+    "Letters may > 2. Bo Carr",
+  ]);
+});
+
+test("a sum of money in the first row names no column", () => {
+  const first = unitsIn(
+    passages("| Smallest bill | £250 |\n|---|---|\n| Deposit | a third |\n| Collected on | the 3rd |\n"),
+  )[0]!;
+  assert.deepEqual(first.type === "row" && [first.header, first.cells], [[], ["Smallest bill", "£250"]]);
+});

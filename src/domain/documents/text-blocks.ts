@@ -7,6 +7,7 @@ import { mostColumns } from "./limits.ts";
 import { markdownBlocks } from "./markdown.ts";
 import { tooWide } from "./refusal.ts";
 import type { MediaType } from "./store.ts";
+import { stretchesWithTables } from "./text-table.ts";
 
 /** Returns the blocks in order. `name` is the file's name, for error messages. Throws document_limit, document_invalid. */
 export function blocksOfText(text: string, mediaType: MediaType, name: string): PlainBlock[] {
@@ -52,12 +53,16 @@ const underline = /\n(=+|-{3,}|\*{3,}|~{3,})[ \t]*$/;
 const listMark = /^[ \t]*(?:[-*•–]|(\d{1,3})[.)])[ \t]+(?=\S)/;
 
 /**
- * Splits plain text at blank lines. A heading is a line underlined with signs, or the first line of a paragraph if that line is in
- * capitals. A line that starts with a list mark begins an item.
+ * Splits plain text at blank lines and around tables. A heading is a line that is underlined with signs or stands between them,
+ * or the first line of a paragraph if that line is in capitals. A line that starts with a list mark begins an item.
  */
 function paragraphs(text: string): PlainBlock[] {
   const blocks: PlainBlock[] = [];
-  for (const { raw, index } of stretchesOf(text)) {
+  for (const { raw, index, level: rowLevel } of partsOf(text)) {
+    if (rowLevel > 0) {
+      blocks.push({ type: "row", level: rowLevel, start: index, end: index + raw.length });
+      continue;
+    }
     const lead = raw.length - raw.trimStart().length;
     const body = raw.trim();
     const start = index + lead;
@@ -70,6 +75,12 @@ function paragraphs(text: string): PlainBlock[] {
         start,
         end: start + title.length,
       });
+      continue;
+    }
+    const framed = body.length <= longestFramed ? /^([=*#~-])\1+[ \t]+(\S[^\n]*?)[ \t]+\1{2,}$/.exec(body) : null;
+    if (framed) {
+      const from = start + body.indexOf(framed[2]!, framed[1]!.length);
+      blocks.push({ type: "heading", level: 2, start: from, end: from + framed[2]!.length });
       continue;
     }
     const first = raw.slice(0, raw.indexOf("\n") + 1) || raw;
@@ -85,6 +96,8 @@ function paragraphs(text: string): PlainBlock[] {
   return blocks;
 }
 
+/** Maximum characters of a heading between signs, with the signs. */
+const longestFramed = 200;
 /** Maximum number of words of a heading in capitals, and minimum number of capital letters, so that "GB 12" or "IV." is not one. */
 const mostWords = 12;
 const fewestCapitals = 4;
@@ -115,6 +128,22 @@ function* stretchesOf(text: string): Generator<{ raw: string; index: number }> {
     at = end;
   }
   if (from !== null) yield { raw: text.slice(from), index: from };
+}
+
+/** Yields the rows of tables, with level 1 for the first of each, and what stands between tables, with level 0. */
+function* partsOf(text: string): Generator<{ raw: string; index: number; level: number }> {
+  for (const { raw, index } of stretchesOf(text)) {
+    const lines = [...raw.matchAll(/[^\n]+\n?|\n/g)].map(({ 0: line, index: at }) => ({
+      text: line.trimEnd(),
+      start: index + at,
+      end: index + at + line.length,
+    }));
+    for (const { row, lines: part } of stretchesWithTables(lines)) {
+      const [from, to] = [part[0]!.start, part.at(-1)!.end];
+      const level = row === null ? 0 : row === "first" ? 1 : 2;
+      yield { raw: level === 0 ? text.slice(from, to) : text.slice(from, to).trimEnd(), index: from, level };
+    }
+  }
 }
 
 /** The signs with which most text converters underline a title, a chapter, a section and a sub-section. */

@@ -86,19 +86,24 @@ const neighbour = 12;
  * A reader of documents may since have divided a line otherwise, for example where its first words are a heading now.
  */
 function isStated(text: string, answer: string, message: string): boolean {
-  return text.split("\n").some((line) => {
+  const shown = unparted(message);
+  return text.split("\n").some((one) => {
+    const line = unparted(one);
     if (!line.includes(answer)) return false;
-    if (message.includes(line)) return true;
+    if (shown.includes(line)) return true;
     return placesOf(line, answer).some((at) => {
       const end = at + answer.length;
       const before = line.slice(Math.max(0, at - neighbour), at);
       const after = line.slice(end, end + neighbour);
       return [before + answer, answer + after].some(
-        (words) => words.length >= answer.length + neighbour && message.includes(words),
+        (words) => words.length >= answer.length + neighbour && shown.includes(words),
       );
     });
   });
 }
+
+/** A text without the signs that part cells, which a reader of documents may have found since. */
+const unparted = (text: string): string => text.replace(/ *(?:\||\.{4,}) */g, " ");
 
 function placesOf(line: string, answer: string): number[] {
   const places: number[] = [];

@@ -1,6 +1,9 @@
 // Reads an e-mail into elements: subject, sender, recipients, date and body. Attachments are named but not read.
 import PostalMime, { type Address } from "postal-mime";
-import { type Element, isBlank, PageText, type Reading, type Warning } from "../elements.ts";
+import { columnsOf } from "../../../study/inline.ts";
+import type { PlainBlock } from "../chunk.ts";
+import { type Element, PageText, type Piece, type Reading, type Warning } from "../elements.ts";
+import { blocksOfText } from "../text-blocks.ts";
 import { readHtml } from "./html.ts";
 
 /** Whether the text begins with header lines and a blank line, with From and at least two more usual headers. */
@@ -32,13 +35,8 @@ export async function readEmail(bytes: Uint8Array, name: string): Promise<Readin
     text.part();
     elements.push({ type: "paragraph", pieces: [text.take(`${label}: ${value}`)] });
   }
-  if (mail.text?.trim()) {
-    for (const paragraph of mail.text.split(/\r?\n(?:[ \t]*\r?\n)+/)) {
-      text.part();
-      const pieces = [text.take(paragraph)];
-      if (!isBlank(pieces)) elements.push({ type: "paragraph", pieces });
-    }
-  } else if (mail.html) elements.push(...readHtml(mail.html, 0, name, false).elements);
+  if (mail.text?.trim()) elements.push(...bodyElements(mail.text, text, name));
+  else if (mail.html) elements.push(...readHtml(mail.html, 0, name, false).elements);
   const attached = mail.attachments.map((one) => one.filename ?? one.mimeType);
   const warnings: Warning[] =
     attached.length > 0
@@ -51,6 +49,46 @@ export async function readEmail(bytes: Uint8Array, name: string): Promise<Readin
         ]
       : [];
   return { pages: null, elements, warnings };
+}
+
+/** Elements of a body in plain text, which has the headings, lists and tables of any plain text. */
+function bodyElements(body: string, text: PageText, name: string): Element[] {
+  const plain = unquoted(body);
+  const taken = (words: string): Piece[] => {
+    text.part();
+    return [text.take(words)];
+  };
+  return blocksOfText(plain, "text/plain", name).flatMap((block): Element[] => {
+    const words = plain.slice(block.start, block.end);
+    if (block.type === "heading") return [{ type: "heading", level: 2, pieces: taken(words) }];
+    if (block.type === "row")
+      return [{ type: "row", first: block.level === 1, cells: columnsOf(words).map((cell) => taken(cell)) }];
+    if (block.type === "item") return [{ type: "item", depth: 0, mark: numberOf(plain, block), pieces: taken(words) }];
+    return (pairs.test(words) ? words.split("\n") : [words]).map((part) => ({
+      type: "paragraph",
+      pieces: taken(part),
+    }));
+  });
+}
+
+/** Lines of keys and values: each stays a line. */
+const pairs = /^(?:[^\s:][^:\n]{0,48}:[ \t]+\S[^\n]*(?:\n|$)){2,}$/;
+
+/** "1." before a numbered item; null before any other. */
+function numberOf(text: string, { start }: PlainBlock): string | null {
+  const number = /(\d{1,3})[.)][ \t]+$/.exec(text.slice(Math.max(0, start - 8), start))?.[1];
+  return number === undefined ? null : `${number}.`;
+}
+
+/** The body without marks of quotation. An empty line parts what is quoted from what is not. */
+function unquoted(body: string): string {
+  const lines = body.split(/\r\n?|\n/).map((line) => {
+    const mark = /^(?:[ \t]*>)+[ \t]?/.exec(line)?.[0] ?? "";
+    return { words: line.slice(mark.length), isQuoted: mark !== "" };
+  });
+  return lines
+    .map(({ words, isQuoted }, at) => (at > 0 && isQuoted !== lines[at - 1]!.isQuoted ? `\n${words}` : words))
+    .join("\n");
 }
 
 const people = (addresses: readonly Address[]): string =>
