@@ -40,6 +40,18 @@ describe("HTML", () => {
   $ moor --now
 </pre><script>alert(1)</script><p style="display:none">secret</p></main><footer>© 2020</footer></body></html>`;
 
+  test("a bold line that begins a paragraph stands apart, a bold word does not", async () => {
+    const read = await it.read(
+      "q.html",
+      "<html><body><p><strong>May I moor?</strong><br>Yes.<br>By day.</p><p><b>Never</b> swim.<br>Row.</p></body></html>",
+    );
+    assert.deepEqual(blocksOf(read), [
+      ["paragraph", "May I moor?"],
+      ["paragraph", "Yes. By day."],
+      ["paragraph", "Never swim. Row."],
+    ]);
+  });
+
   test("is read as a person sees it, without what surrounds it", async () => {
     const read = await it.read("a.html", page);
     assert.equal(read.format, "html");

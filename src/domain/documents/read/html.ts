@@ -131,6 +131,15 @@ const blockTags = new Set(
   ),
 );
 
+/** Whether a line break ends a line that is bold as a whole and begins a paragraph: the title of what follows. */
+function endsTitle(lineBreak: Tag): boolean {
+  const siblings = lineBreak.parentNode?.childNodes ?? [];
+  const before = siblings
+    .slice(0, siblings.indexOf(lineBreak))
+    .filter((node) => isTag(node) || ("value" in node && node.value.trim() !== ""));
+  return before.length === 1 && isTag(before[0]!) && /^(?:b|strong)$/.test(before[0].tagName);
+}
+
 interface Item {
   depth: number;
   mark: string | null;
@@ -203,7 +212,8 @@ class Reader {
   #tag(tag: Tag, within: Tag | null, wanted: boolean, isBlock: boolean): void {
     const name = tag.tagName;
     if (!isBlock) {
-      if (name === "br" && wanted) this.#space(tag);
+      if (name === "br" && wanted && this.#heading === null && this.#item === null && endsTitle(tag)) this.close();
+      else if (name === "br" && wanted) this.#space(tag);
       this.block(tag, within, wanted);
       return;
     }
