@@ -35,14 +35,8 @@ export function withTitles(
     if (lined !== null) return lined;
     // A line before the first marked heading, such as a banner, is not the title of everything below it.
     if (at === 0 && marksHeadings) return [block];
-    return [
-      asHeading(
-        text,
-        block,
-        [given[at - 1], given[at + 1]],
-        marksHeadings && !isPlain ? belowMarked : at === 0 ? 1 : 2,
-      ),
-    ];
+    const level = marksHeadings && !isPlain ? belowMarked : at === 0 ? 1 : 2;
+    return [asHeading(text, block, [given[at - 1], given[at + 1]], level)];
   });
 }
 
@@ -115,9 +109,10 @@ function boldTitleOf(text: string, block: SnapshotBlock, next: SnapshotBlock | u
  * follows it at once. A title before other words is that of its paragraph; if `reach`, it reaches to the next title.
  */
 function withBoldTitle(text: string, block: SnapshotBlock, found: BoldTitle, reach: boolean): Seen[] {
-  const blank = text.slice(block.end).search(/\n[ \t]*\n/);
-  const endOfLines = blank < 0 ? text.length : block.end + blank;
-  const isBeforeBlank = found.isWhole && /^[ \t]*\n[ \t]*\n/.test(text.slice(block.end));
+  const blankLine = /[ \t]*\n[ \t]*\n/g;
+  blankLine.lastIndex = block.end;
+  const endOfLines = blankLine.exec(text)?.index ?? text.length;
+  const isBeforeBlank = found.isWhole && endOfLines === block.end;
   const isOpen = found.isRunIn ? reach : isBeforeBlank;
   const title: Seen = {
     type: "heading",
@@ -165,7 +160,7 @@ export function wrapOf(text: string): number {
   return lengths.sort((a, b) => a - b)[Math.floor(lengths.length * share)] ?? 0;
 }
 
-/** Splits the lines of a paragraph of plain text where a break is meant. Nothing but whole sentences or phrases begin in capitals. */
+/** Splits the lines of a paragraph of plain text where a break is meant. A line that begins with a small letter goes on with the last. */
 export function meantLines(raw: string, wrap: number): string[] {
   const parts: string[] = [];
   let before = "";
