@@ -5,6 +5,7 @@ import { eld } from "eld/small";
 import { normalised } from "../base/text.ts";
 import type { SnapshotBlock, SnapshotDocument } from "../contract/run-folder.ts";
 import { cellsOf, columnsOf, delimiterOf, isRuleLine, plainText, unquoted } from "./inline.ts";
+import { sentencesOf, type Usage, usageOf } from "./sentences.ts";
 import { namesColumns, standsOut } from "./table-header.ts";
 import { meantLines, pair, withTitles, wrapOf } from "./titles.ts";
 
@@ -131,6 +132,7 @@ function sectionsOf(document: SnapshotDocument): Section[] {
   const isCsv = media_type === "text/csv";
   const delimiter = isCsv ? delimiterOf(text) : "|";
   const wrap = isPlain ? wrapOf(text) : 0;
+  const usage = usageOf(text);
   const split = (raw: string): string[] => (isPlain ? columnsOf(raw) : cellsOf(raw, isCsv, delimiter));
   const open: { level: number; text: string; until: number | undefined }[] = [];
   const sections: Section[] = [{ path: [], units: [] }];
@@ -174,7 +176,7 @@ function sectionsOf(document: SnapshotDocument): Section[] {
       if (block.level > 1 || header.length === 0)
         units.push({ type: "row", header, cells, ...rowText(cells), ...placeOf(block) });
     } else if (block.type === "code") units.push({ type: "code", text: unfenced(raw), apart: true, ...placeOf(block) });
-    else units.push(...proseUnits(raw, block, media_type, { lead, wrap }));
+    else units.push(...proseUnits(raw, block, media_type, { lead, wrap, usage }));
     if (block.type !== "item") lead = leadOf(units.at(-1));
   }
   const headings = new Set(sections.flatMap(({ path }) => path.map(unnumbered)));
@@ -217,7 +219,7 @@ function proseUnits(
   raw: string,
   block: SnapshotBlock,
   mediaType: SnapshotDocument["media_type"],
-  { lead, wrap }: { lead: string; wrap: number },
+  { lead, wrap, usage }: { lead: string; wrap: number; usage: Usage },
 ): Loose[] {
   const lines = [...raw.matchAll(/[^\n]+/g)].map(({ 0: line, index }) => ({ line, start: block.start + index }));
   const pairs = lines.map(({ line }) => pairOf(plainText(line, mediaType)));
@@ -231,7 +233,7 @@ function proseUnits(
       start,
       end: start + line.length,
     }));
-  const parts = meantLines(raw, wrap).map((part) => sentencesOf(plainText(part, mediaType)));
+  const parts = meantLines(raw, wrap).map((part) => sentencesOf(plainText(part, mediaType), usage));
   const sentences = parts.flat();
   const firsts = new Set(parts.map((_, at) => parts.slice(0, at).flat().length));
   let from = block.start;
@@ -266,23 +268,6 @@ function endOf(raw: string, offset: number, from: number, sentence: string): num
   }
   while (at < raw.length && !/\s/.test(raw[at]!)) at++;
   return offset + at;
-}
-
-const segmenter = new Intl.Segmenter(undefined, { granularity: "sentence" });
-/** Matches text that ends in an abbreviation: "Dr.", "No.", "z. B.", "3." */
-const abbreviated = /(?:^|[\s(])(?:\p{Lu}\p{L}{0,2}|\p{L}|\p{N}{1,2}|(?:\p{L}\.\s?)+\p{L})\.$/u;
-
-export function sentencesOf(text: string): string[] {
-  const sentences: string[] = [];
-  for (const { segment } of segmenter.segment(text)) {
-    const piece = segment.trim();
-    const last = sentences.at(-1);
-    if (piece === "") continue;
-    const goesOn = last !== undefined && (abbreviated.test(last) || /^[\p{Ll})]/u.test(piece));
-    if (goesOn) sentences[sentences.length - 1] = `${last} ${piece}`;
-    else sentences.push(piece);
-  }
-  return sentences;
 }
 
 // ---- Units to passages

@@ -5,7 +5,7 @@ import fc from "fast-check";
 import { wordsOf } from "../../src/base/text.ts";
 import type { SnapshotDocument } from "../../src/contract/run-folder.ts";
 import { headingOf } from "../../src/study/heading.ts";
-import { type Passage, passagesOf, sentencesOf, statementsOf } from "../../src/study/passages.ts";
+import { type Passage, passagesOf, statementsOf } from "../../src/study/passages.ts";
 import { documentOf } from "../helpers/study.ts";
 
 type MediaType = SnapshotDocument["media_type"];
@@ -194,22 +194,6 @@ test("tables that follow each other keep their own columns", () => {
       ["Rex", "30 kg"],
     ],
   ]);
-});
-
-test("sentences end where a language ends them, and not after an abbreviation", () => {
-  const cases: [string, string[]][] = [
-    ["Dr. Moe signs. No. 7 stays shut.", ["Dr. Moe signs.", "No. 7 stays shut."]],
-    ["It weighs 3.5 kg. It is grey.", ["It weighs 3.5 kg.", "It is grey."]],
-    ["We open at 8 a.m. on weekdays. Feast days are free.", ["We open at 8 a.m. on weekdays.", "Feast days are free."]],
-    [
-      "Das gilt z. B. für Brot. Der Laden öffnet am 3. Mai.",
-      ["Das gilt z. B. für Brot.", "Der Laden öffnet am 3. Mai."],
-    ],
-    ["¿Quién abre? La Sra. Vidal abre a las ocho.", ["¿Quién abre?", "La Sra. Vidal abre a las ocho."]],
-    ["Halt! Wer dort?", ["Halt!", "Wer dort?"]],
-    ["店は八時に開く。休みは月曜だ。", ["店は八時に開く。", "休みは月曜だ。"]],
-  ];
-  for (const [text, expected] of cases) assert.deepEqual(sentencesOf(text), expected);
 });
 
 test("a passage has a language of its own; what is too short to tell has the document's usual one", () => {
