@@ -32,7 +32,7 @@ test("a document tells by its words whether a full stop ends a sentence", () => 
     ["Um 8 Uhr ist es hell. Vor fünf Uhr. Moe kommt.", ["Um 8 Uhr ist es hell.", "Vor fünf Uhr.", "Moe kommt."]],
     ["Er kommt am 3. Mai. Mai ist warm.", ["Er kommt am 3. Mai.", "Mai ist warm."]],
     ["Ask Dr. Moe. He will if Moe can.", ["Ask Dr. Moe.", "He will if Moe can."]],
-    ["Ask J. Moe. I will. No. 7 is mine.", ["Ask J. Moe.", "I will.", "No. 7 is mine."]],
+    ["Ask J. Moe if he is in. I will. No. 7 is mine.", ["Ask J. Moe if he is in.", "I will.", "No. 7 is mine."]],
   ];
   for (const [text, expected] of cases) assert.deepEqual(sentencesOf(text, usageOf(text)), expected);
 });
