@@ -273,7 +273,7 @@ export const agents = {
     method: "POST",
     path: "/api/v3/agents/{agent_id}/feedback",
     tag: "agents",
-    summary: "Record how a person rated an answer, and whether they had to step in.",
+    summary: "Record how a person rated an answer, and whether they had to intervene.",
     params: agentId,
     headers: idempotencyHeaders,
     body: {

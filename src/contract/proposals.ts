@@ -21,7 +21,7 @@ const rowProperties = {
     description: "Captured answers that support the proposal; each may do so for several reasons.",
   },
   low_rated: { ...count, description: "Answers rated below 50." },
-  interventions: { ...count, description: "Answers where a person had to step in." },
+  interventions: { ...count, description: "Answers where a person had to intervene." },
   unsure: { ...count, description: "Answers with a confidence score below 50." },
   suggested: {
     type: "object",
