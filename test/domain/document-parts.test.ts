@@ -223,6 +223,11 @@ describe("blocks and chunks", () => {
     );
   });
 
+  test("a table of plain text may have more rows than a call has arguments", () => {
+    const { blocks } = partsOf("Quay | 3 May\n".repeat(200_000), "text/plain");
+    assert.equal(blocks.filter(({ type }) => type === "row").length, 200_000);
+  });
+
   test("a word of a million letters is parted, not lost", () => {
     const long = partsOf("😀".repeat(50_000), "text/plain");
     assert.equal(long.chunks.map((chunk) => chunk.text).join(""), long.text);

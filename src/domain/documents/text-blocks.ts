@@ -138,9 +138,8 @@ function* partsOf(text: string): Generator<{ raw: string; index: number; level: 
       start: index + at,
       end: index + at + line.length,
     }));
-    for (const { row, lines: part } of stretchesWithTables(lines)) {
+    for (const { level, lines: part } of stretchesWithTables(lines)) {
       const [from, to] = [part[0]!.start, part.at(-1)!.end];
-      const level = row === null ? 0 : row === "first" ? 1 : 2;
       yield { raw: level === 0 ? text.slice(from, to) : text.slice(from, to).trimEnd(), index: from, level };
     }
   }

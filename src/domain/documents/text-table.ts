@@ -9,7 +9,8 @@ const longestCell = 60;
 
 /** A stretch of lines. A table has one stretch for each row; lines that only draw its rules belong to none. */
 export interface Stretch<Line> {
-  row: "first" | "next" | null;
+  /** 1 for the first row of a table, 2 for its other rows, 0 for what stands between tables. */
+  level: 0 | 1 | 2;
   lines: Line[];
 }
 
@@ -18,12 +19,9 @@ export function stretchesWithTables<Line extends { text: string }>(lines: readon
   const stretches: Stretch<Line>[] = [];
   for (let at = 0; at < lines.length; ) {
     const { rows, end } = tableAt(lines, at);
-    if (end > at)
-      stretches.push(
-        ...rows.map((row, index) => ({ row: index === 0 ? ("first" as const) : ("next" as const), lines: row })),
-      );
-    else if (stretches.at(-1)?.row === null) stretches.at(-1)!.lines.push(lines[at]!);
-    else stretches.push({ row: null, lines: [lines[at]!] });
+    for (const [index, row] of rows.entries()) stretches.push({ level: index === 0 ? 1 : 2, lines: row });
+    if (end === at && stretches.at(-1)?.level === 0) stretches.at(-1)!.lines.push(lines[at]!);
+    else if (end === at) stretches.push({ level: 0, lines: [lines[at]!] });
     at = Math.max(end, at + 1);
   }
   return stretches;
