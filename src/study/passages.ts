@@ -128,10 +128,10 @@ function titleOf(document: SnapshotDocument, sections: readonly Section[]): stri
 function sectionsOf(document: SnapshotDocument): Section[] {
   const { text, media_type } = document;
   const isPlain = media_type === "text/plain";
-  const blocks = withTitles(document.blocks ?? paragraphsOf(text), text, media_type);
+  const wrap = isPlain ? wrapOf(text) : 0;
+  const blocks = withTitles(document.blocks ?? paragraphsOf(text), text, media_type, wrap);
   const isCsv = media_type === "text/csv";
   const delimiter = isCsv ? delimiterOf(text) : "|";
-  const wrap = isPlain ? wrapOf(text) : 0;
   const usage = usageOf(text);
   const split = (raw: string): string[] => (isPlain ? columnsOf(raw) : cellsOf(raw, isCsv, delimiter));
   const open: { level: number; text: string; until: number | undefined }[] = [];
@@ -233,16 +233,16 @@ function proseUnits(
       start,
       end: start + line.length,
     }));
-  const parts = meantLines(raw, wrap).map((part) => sentencesOf(plainText(part, mediaType), usage));
-  const sentences = parts.flat();
-  const firsts = new Set(parts.map((_, at) => parts.slice(0, at).flat().length));
+  const sentences = meantLines(raw, wrap).flatMap((part) =>
+    sentencesOf(plainText(part, mediaType), usage).map((text, at) => ({ text, apart: at === 0 })),
+  );
   let from = block.start;
-  return sentences.map((text, at) => {
+  return sentences.map(({ text, apart }, at) => {
     // The document's text still has its markup, so the end of the sentence is found by counting letters and digits.
     const start = from;
     const end = at === sentences.length - 1 ? block.end : endOf(raw, block.start, from, text);
     from = end;
-    const unit = { text, apart: firsts.has(at), start, end };
+    const unit = { text, apart, start, end };
     return block.type === "item"
       ? { type: "item", lead: at === 0 ? lead : "", ...unit }
       : { type: "sentence", ...unit };

@@ -13,8 +13,6 @@ export interface Usage {
   bare: ReadonlySet<string>;
 }
 
-const unknown: Usage = { small: new Set(), bare: new Set() };
-
 export function usageOf(text: string): Usage {
   const small = new Set<string>();
   const bare = new Set<string>();
@@ -26,7 +24,7 @@ export function usageOf(text: string): Usage {
 }
 
 /** Returns the sentences in order. `usage`: of the document that has the text. */
-export function sentencesOf(text: string, usage: Usage = unknown): string[] {
+export function sentencesOf(text: string, usage: Usage): string[] {
   const sentences: string[] = [];
   for (const { segment } of segmenter.segment(text)) {
     const piece = segment.trim();

@@ -13,7 +13,8 @@ const figureOf = (cell: string | undefined): string | null => cell?.match(figure
 
 /**
  * Whether the first row names the columns. It does not if it has a figure in a column where most rows below have one too, because
- * it is then a row like them. A sum of money or a percentage names no column in any case. Figures that ascend along the row («10 | 50 | 100»), and years, may still name columns.
+ * it is then a row like them. A sum of money or a percentage names no column in any case. Figures that ascend along the row
+ * («10 | 50 | 100»), and years, may still name columns.
  */
 export function namesColumns(first: readonly string[], below: readonly (readonly string[])[]): boolean {
   const figures = first.flatMap((cell, column) => {

@@ -17,15 +17,18 @@ const longestBoldStatement = 6;
 /** Titles of paragraphs that a document must have for each of them to reach to the next one. */
 const fewestRunIn = 3;
 
-/** Returns the blocks with the titles among them as headings. Blocks that begin with a title are split. */
+/**
+ * Returns the blocks with the titles among them as headings. Blocks that begin with a title are split. `wrap`: what wrapOf says of a
+ * plain text.
+ */
 export function withTitles(
   given: readonly SnapshotBlock[],
   text: string,
   mediaType: SnapshotDocument["media_type"],
+  wrap: number,
 ): Seen[] {
   const marksHeadings = given.some(({ type }) => type === "heading");
   const isPlain = mediaType === "text/plain";
-  const wrap = isPlain ? wrapOf(text) : 0;
   const bold = mediaType === "text/markdown" ? given.map((block, at) => boldTitleOf(text, block, given[at + 1])) : [];
   const reach = bold.filter((found) => found?.isRunIn).length >= fewestRunIn;
   return given.flatMap((block, at): Seen[] => {

@@ -16,7 +16,7 @@ test("sentences end where a language ends them, and not after an abbreviation", 
     ["Halt! Wer dort?", ["Halt!", "Wer dort?"]],
     ["店は八時に開く。休みは月曜だ。", ["店は八時に開く。", "休みは月曜だ。"]],
   ];
-  for (const [text, expected] of cases) assert.deepEqual(sentencesOf(text), expected);
+  for (const [text, expected] of cases) assert.deepEqual(sentencesOf(text, usageOf("")), expected);
 });
 
 test("a document tells by its words whether a full stop ends a sentence", () => {

@@ -72,7 +72,11 @@ export async function serveChat(answer: (message: string) => string): Promise<{ 
  * fact, the reply is an empty list, since an empty reply would count as none.
  */
 export function answerOf(recorded: readonly Recorded[], message: string): string {
-  const asked = recorded.flatMap((one) => one.asks.filter(({ answer }) => isStated(one.text, answer, message)));
+  const shown = unparted(message);
+  const asked = recorded.flatMap((one) => {
+    const lines = one.text.split("\n").map(unparted);
+    return one.asks.filter(({ answer }) => isStated(lines, answer, shown));
+  });
   const known = asked.filter(({ questions }) => questions.some((one) => message.includes(JSON.stringify(one))));
   const told = known.length === 0 ? asked : known.map(({ answer, further = [] }) => ({ answer, questions: further }));
   return told.map(({ answer, questions }) => JSON.stringify({ answer, questions })).join("\n") || "[]";
@@ -85,10 +89,8 @@ const neighbour = 12;
  * Whether the message has a line of the recorded text with the answer, or the answer together with what stands right before or after it.
  * A reader of documents may since have divided a line otherwise, for example where its first words are a heading now.
  */
-function isStated(text: string, answer: string, message: string): boolean {
-  const shown = unparted(message);
-  return text.split("\n").some((one) => {
-    const line = unparted(one);
+function isStated(lines: readonly string[], answer: string, shown: string): boolean {
+  return lines.some((line) => {
     if (!line.includes(answer)) return false;
     if (shown.includes(line)) return true;
     return placesOf(line, answer).some((at) => {

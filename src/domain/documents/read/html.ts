@@ -133,11 +133,14 @@ const blockTags = new Set(
 
 /** Whether a line break ends a line that is bold as a whole and begins a paragraph: the title of what follows. */
 function endsTitle(lineBreak: Tag): boolean {
-  const siblings = lineBreak.parentNode?.childNodes ?? [];
-  const before = siblings
-    .slice(0, siblings.indexOf(lineBreak))
-    .filter((node) => isTag(node) || ("value" in node && node.value.trim() !== ""));
-  return before.length === 1 && isTag(before[0]!) && /^(?:b|strong)$/.test(before[0].tagName);
+  let hasTitle = false;
+  for (const node of lineBreak.parentNode?.childNodes ?? []) {
+    if (node === lineBreak) break;
+    if (!isTag(node) && (!("value" in node) || node.value.trim() === "")) continue;
+    if (hasTitle || !isTag(node) || !/^(?:b|strong)$/.test(node.tagName)) return false;
+    hasTitle = true;
+  }
+  return hasTitle;
 }
 
 interface Item {
