@@ -105,7 +105,8 @@ async function build(parts: HouseParts, lock: Lock): Promise<House> {
     enqueueWebhook: webhooks.enqueue,
   });
   const agents = createAgents({
-    ...{ ...floor, describeModel: describe, baseUrl: address.url, onFeedback: captures.consider },
+    ...{ ...floor, describeModel: describe, baseUrl: address.url },
+    ...{ onFeedback: captures.consider, onDelete: captures.agentGone },
     chat: inference.handlers["inference.chat"],
   });
   const system = createSystem({

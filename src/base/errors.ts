@@ -18,7 +18,11 @@ export const failures = {
   // requests
   bad_request: row(400, "Bad request", "See /openapi.json for what this endpoint accepts."),
   unauthorized: row(401, "Unknown API key", "Create a key with `plumbline key create --user NAME`."),
-  forbidden: row(403, "The key lacks the permission for this", "Use a key with the scope named in the message."),
+  forbidden: row(
+    403,
+    "The key lacks the permission for this",
+    "The message says why. If a scope is missing, use a key that has it; a key with the scope admin can create one.",
+  ),
   not_found: row(
     404,
     "Not found",

@@ -53,8 +53,6 @@ export interface Metrics {
   render(watched: Watched): Promise<string>;
 }
 
-export const metricsType = Registry.PROMETHEUS_CONTENT_TYPE;
-
 const seconds = {
   first: [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60],
   each: [0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.25, 0.5, 1, 2.5],

@@ -16,10 +16,12 @@ export interface PatienceParts {
 }
 
 /**
- * Does `work`, and repeats it while it throws failures that may pass: after 1, 2, 4 … 60 seconds, or when the failure says, and up
- * to a quarter later, so that work that failed together is repeated apart. `whom` is what the work depends on: a success of any
- * work for the same one shows that waiting is worthwhile. Throws the last failure, with the time that it was tried for, once
- * there was no success for too long; other errors of `work` at once; and the signal's reason when it is aborted.
+ * Does `work`, and repeats it while it throws failures that may pass. The waits are 1, 2, 4 … 60 seconds, or as long as the failure
+ * asks for if that is longer, plus up to a quarter at random, so that work that failed together is not repeated together. `whom`
+ * names what the work depends on: a success of any other work for it restarts the patience.
+ *
+ * Throws other errors of `work` at once, and the last failure, with the time spent on it, after `patienceMs` without a success. Once
+ * the signal is aborted, it throws the signal's reason if that ended a wait, and the error of `work` otherwise.
  */
 export type Patience = <T>(whom: string, work: () => Promise<T>, signal: AbortSignal) => Promise<T>;
 
@@ -49,7 +51,7 @@ export function createPatience({
         if (leftMs <= 0) throw givenUp(error, nowMs - beganMs);
         const usualMs = Math.min(longestWaitMs, 1000 * 2 ** (tries - 1));
         const wantedMs = Math.max(usualMs, 1000 * (error.retryAfterSeconds ?? 0)) * (1 + random() / 4);
-        // What asks for a longer wait than there is patience for is tried once more at the end of it.
+        // If the failure asks for a longer wait than the patience that is left, the work is tried once more when that ends.
         const waitMs = Math.min(leftMs, wantedMs);
         log("warn", "patience.waiting", { whom, tries, seconds: Math.round(waitMs / 1000), error: error.message });
         await sleep(waitMs, signal);
@@ -61,7 +63,7 @@ export function createPatience({
 
 function givenUp(last: Failure, triedMs: number): Failure {
   const { code, message, context, retryAfterSeconds } = last;
-  return new Failure(code, `${message} (it was tried again for ${Math.round(triedMs / 60_000)} minutes)`, {
+  return new Failure(code, `${message} (retried for ${Math.round(triedMs / 60_000)} minutes)`, {
     context,
     cause: last,
     ...(retryAfterSeconds !== null && { retryAfterSeconds }),

@@ -142,7 +142,10 @@ export const captures = {
             type: "object",
             additionalProperties: false,
             required: ["capture", "response"],
-            properties: { capture: { ...id, description: "The capture's id." }, response: text },
+            properties: {
+              capture: { ...id, description: "The id of a capture that has not been used." },
+              response: text,
+            },
           },
         },
       },
@@ -174,6 +177,6 @@ export const captures = {
         },
       },
     },
-    errors: ["not_found", "document_invalid", "benchmark_invalid", "disk_full"],
+    errors: ["not_found", "conflict", "document_invalid", "benchmark_invalid", "disk_full"],
   }),
 } as const;

@@ -89,16 +89,8 @@ export function verbOf(verbs: Verbs, verb: string): Verbs[string] {
 
 /** Asks the appliance to perform a verb. Returns null if no process listens on the socket. Throws the appliance's failure. */
 export async function askAdmin(path: string, verb: string, args: unknown): Promise<{ value: unknown } | null> {
-  const at = shortened(path);
-  const socket = createConnection(at.path);
-  try {
-    await new Promise<void>((resolve, reject) => socket.once("connect", resolve).once("error", reject));
-  } catch (error) {
-    if (isErrno(error, "ENOENT", "ECONNREFUSED")) return null;
-    throw error;
-  } finally {
-    at.done();
-  }
+  const socket = await connected(path);
+  if (socket === null) return null;
   try {
     socket.on("error", () => {});
     socket.write(`${JSON.stringify({ verb, args })}\n`);
@@ -106,6 +98,23 @@ export async function askAdmin(path: string, verb: string, args: unknown): Promi
     throw new Failure("internal", "The appliance stopped before it answered");
   } finally {
     socket.destroy();
+  }
+}
+
+/** Connects to a socket. Returns null if no process listens on it, or if its folder does not exist yet. */
+async function connected(path: string): Promise<Socket | null> {
+  try {
+    const at = shortened(path);
+    try {
+      const socket = createConnection(at.path);
+      await new Promise<void>((resolve, reject) => socket.once("connect", resolve).once("error", reject));
+      return socket;
+    } finally {
+      at.done();
+    }
+  } catch (error) {
+    if (isErrno(error, "ENOENT", "ECONNREFUSED")) return null;
+    throw error;
   }
 }
 

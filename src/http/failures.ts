@@ -30,7 +30,7 @@ export function failureBody(failure: Failure, requestId: string): FailureBody {
 }
 
 /** As failureBody, in Anthropic's envelope. */
-export function anthropicFailureBody(failure: Failure, requestId: string) {
+function anthropicFailureBody(failure: Failure, requestId: string) {
   const { detail, error } = failureBody(failure, requestId);
   const type = anthropicTypes[failure.status] ?? (failure.status < 500 ? "invalid_request_error" : "api_error");
   const { message, code, hint } = error;

@@ -152,7 +152,8 @@ function performer(endpoint: Endpoint, handler: AnyHandler, limits: Limits): Rou
       }
       const input = { ...head, body, raw: sent?.raw ?? {}, files, requestId, lastEventId, signal, setHeader };
       const perform = (keepReply: KeepReply) => {
-        // The request before failed meanwhile, or its answer is a day old by now. The disk was not checked, and no file was written.
+        // The first request has failed in the meantime, or its answer has expired. This one cannot be performed instead, because the
+        // disk was not checked and no file was written.
         if (isKnown) throw new Failure("request_in_progress");
         return handler({ ...input, keepReply } as never, caller);
       };

@@ -289,11 +289,15 @@ const askForKey = ({ authenticate, routes }: ServerParts) => {
 const pagePolicy =
   "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
+/** Throws method_not_allowed unless the request only reads. */
+function checkReads(ctx: Ctx): void {
+  if (ctx.method === "GET" || ctx.method === "HEAD") return;
+  ctx.set("allow", "GET, HEAD");
+  throw new Failure("method_not_allowed");
+}
+
 function answerFile(ctx: Ctx, file: NonNullable<ReturnType<StaticFiles["get"]>>): void {
-  if (ctx.method !== "GET" && ctx.method !== "HEAD") {
-    ctx.set("allow", "GET, HEAD");
-    throw new Failure("method_not_allowed");
-  }
+  checkReads(ctx);
   const { type, content, etag } = file();
   ctx.set({
     etag,
@@ -315,8 +319,9 @@ const answer = ({ routes, pages, files, admit, checkWritable, log, config }: Ser
   const find = createFinder(routes);
   return async (ctx: Ctx): Promise<void> => {
     const target = targetOf(ctx.req);
-    if (Object.hasOwn(pages, target.path) && ctx.method === "GET") {
+    if (Object.hasOwn(pages, target.path)) {
       ctx.state.route = target.path;
+      checkReads(ctx);
       const { type, render } = pages[target.path]!;
       const page = rendered.get(target.path) ?? Buffer.from(render());
       rendered.set(target.path, page);
@@ -344,7 +349,7 @@ const answer = ({ routes, pages, files, admit, checkWritable, log, config }: Ser
     const setHeader = (name: string, value: string): void => ctx.set(name, value);
     const { open } = route.endpoint;
     if (open === "loopback" && !isHere(ctx))
-      throw new Failure("forbidden", "This is answered on the machine itself only");
+      throw new Failure("forbidden", "Only requests from the machine itself are answered here");
     if (!open && caller === nobody) throw new Failure("internal", "An endpoint is outside /api and /v1");
     if (caller !== nobody) admit(caller, route.endpoint, setHeader);
     if (route.endpoint.method !== "GET") checkWritable();

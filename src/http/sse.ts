@@ -1,10 +1,11 @@
 // Sends an async iterable as an event stream. The head is sent with the first event, so that an earlier error gets a response with its
-// own status. If a stream that may be silent has no event for a while, it is sent with a comment, because clients and proxies give up.
+// own status. A stream that may be silent for long sends its head without waiting for an event. While nothing else is sent, comments
+// are, because clients and proxies close connections that stay silent.
 import type { ServerResponse } from "node:http";
 import type { EventStream, StreamEvent } from "../contract/endpoint.ts";
 
 export interface StreamLimits {
-  /** Interval between the comments that keep the connection open, and the longest time that a stream that may be silent has no head. */
+  /** Interval between the comments that keep the connection open. A stream that may be silent sends its head within this time. */
   keepAliveMs: number;
   /** A client that reads nothing for this long is disconnected. */
   stallMs: number;

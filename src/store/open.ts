@@ -12,7 +12,6 @@ export interface Statement<Params, Row> {
   get(...params: Given<Params>): Row | undefined;
   all(...params: Given<Params>): Row[];
   run(...params: Given<Params>): { changes: number };
-  iterate(...params: Given<Params>): IterableIterator<Row>;
 }
 
 export interface Store {
@@ -102,7 +101,6 @@ function storeOver(db: Database.Database, onIoError: (error: Error) => void): St
       get: (...params: unknown[]) => guard(() => raw.get(...params)),
       all: (...params: unknown[]) => guard(() => raw.all(...params)),
       run: (...params: unknown[]) => guard(() => ({ changes: raw.run(...params).changes })),
-      iterate: (...params: unknown[]) => guard(() => raw.iterate(...params)),
     };
     statements.set(sql, statement);
     return statement;

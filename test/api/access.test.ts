@@ -1,12 +1,13 @@
 // Keys, the administrators' door, and one house per data folder.
 import assert from "node:assert/strict";
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { createConnection } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { places, readConfig } from "../../src/base/config.ts";
 import { Failure, type FailureCode } from "../../src/base/errors.ts";
+import { tryLock } from "../../src/base/lock.ts";
 import { createLog } from "../../src/base/log.ts";
 import { callAdmin } from "../../src/cli/admin.ts";
 import { askAdmin } from "../../src/http/admin.ts";
@@ -95,7 +96,8 @@ describe("the administrators' door", () => {
   test("works at a path longer than a socket's may be", async () => {
     const base = mkdtempSync(join(tmpdir(), "plumbline-long-"));
     const data = join(base, "d".repeat(90), "e".repeat(60));
-    mkdirSync(data, { recursive: true, mode: 0o700 });
+    // The first command makes the folder.
+    assert.ok((await callAdmin(configOf(data), log, "key.create", { user: "ada" })) as Made);
     const house = await createHouse({ config: configOf(data), log, ballastBytes: 0 });
     await house.listen();
     assert.ok((await callAdmin(configOf(data), log, "key.create", { user: "ada" })) as Made);
@@ -213,9 +215,19 @@ test("health and readiness need no key", async () => {
 
 test("a house that is closed leaves nothing open", async () => {
   const own = await testHouse();
-  const stream = own.get("/api/v3/documents");
-  await stream;
+  // One connection that is kept alive, and one that has sent nothing.
+  assert.equal((await own.call("documents.list")).status, 200);
+  const silent = createConnection(Number(new URL(own.url).port), "127.0.0.1");
+  const ended = new Promise((resolve) => silent.once("close", resolve).once("error", () => {}));
+  await new Promise((resolve) => silent.once("connect", resolve));
   const started = performance.now();
-  await own.close();
+  await own.house.close();
   assert.ok(performance.now() - started < 2000);
+  await ended;
+  await assert.rejects(fetch(own.url));
+  assert.ok(!existsSync(places(own.data).adminSocket));
+  const lock = tryLock(places(own.data).lock);
+  assert.ok(lock);
+  lock.release();
+  rmSync(own.data, { recursive: true });
 });

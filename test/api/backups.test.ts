@@ -288,6 +288,17 @@ test("a file that the data folder lacks, or that is damaged, is no backup but a 
   }
 });
 
+test("a file that cannot be read is told by verify, with what else is wrong", async (context) => {
+  const { base, adapter, modelId } = insertModels(it.data, temporaryFolder(context));
+  rmSync(base);
+  mkdirSync(base);
+  rmSync(adapter);
+  assert.deepEqual((await verifyData(it.data, silent)).problems, [
+    `base model model_base: ${base} cannot be read`,
+    `the adapter of model ${modelId}: ${adapter} does not exist`,
+  ]);
+});
+
 test("the backup that was there stays until the new one is whole", async (context) => {
   const place = join(temporaryFolder(context), "backup");
   await upload("hall");

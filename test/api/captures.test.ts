@@ -1,7 +1,9 @@
 // Captures over HTTP: nothing is kept until asked for, personal data is replaced before it is written, and what passes the filters
 // becomes a document or a benchmark.
 import assert from "node:assert/strict";
+import { readdirSync } from "node:fs";
 import { after, before, describe, test } from "node:test";
+import { places } from "../../src/base/config.ts";
 import { filter, type Wanted } from "../../src/domain/captures/filter.ts";
 import { forms, type Heard, overheard } from "../../src/domain/captures/forms.ts";
 import type { CaptureRow } from "../../src/domain/captures/store.ts";
@@ -39,6 +41,7 @@ describe("captures", () => {
       ...(key === undefined ? {} : { key }),
     });
   const kept = async (query = "limit=100") => (await it.call("captures.list", { query })).body;
+  const select = (body: object) => it.call("captures.select", { body: { into: "document", name: "Asked", ...body } });
 
   test("off by default, for each key and agent by itself, and only for its owner to switch", async () => {
     await chat("When does the harbour open?");
@@ -136,11 +139,58 @@ describe("captures", () => {
     for (const { capture_id } of captures) await it.call("captures.delete", { params: { capture_id } });
   });
 
+  test("a response to no unused capture, and a second one to the same, are refused, and nothing is made", async () => {
+    const [first, ...others] = (await kept(`subject_id=${agentId}`)).captures;
+    const ofKey = (await kept(`subject_id=${keyId}`)).captures[0];
+    const response = "At six";
+    for (const [responses, at, told] of [
+      [[{ capture: "capture_none", response }], 0, /unused/],
+      [
+        [
+          { capture: first.capture_id, response },
+          { capture: ofKey.capture_id, response },
+        ],
+        1,
+        /unused/,
+      ],
+      [
+        [
+          { capture: first.capture_id, response },
+          { capture: others[0].capture_id, response },
+          { capture: first.capture_id, response: "At seven" },
+        ],
+        2,
+        /answered twice/,
+      ],
+    ] as const) {
+      const { status, body } = await select({ subject_id: agentId, responses });
+      assert.equal(status, 422, JSON.stringify(body));
+      assert.deepEqual(body.detail[0].loc, ["body", "responses", at, "capture"]);
+      assert.match(body.detail[0].msg, told);
+    }
+    assert.equal((await it.call("documents.list")).body.total, 0);
+  });
+
+  test("a selection fails whose captures another request used or deleted meanwhile", async () => {
+    for (const change of ["UPDATE capture SET used_in = 'document_other'", "DELETE FROM capture"]) {
+      const before = await kept();
+      it.store.prepare(`CREATE TRIGGER meanwhile AFTER INSERT ON document BEGIN ${change}; END`).run();
+      try {
+        const { status, body } = await select({});
+        assert.deepEqual([status, body.error.code], [409, "conflict"], change);
+      } finally {
+        it.store.prepare("DROP TRIGGER meanwhile").run();
+      }
+      assert.deepEqual(await kept(), before);
+      assert.equal((await it.call("documents.list")).body.total, 0);
+      assert.deepEqual(readdirSync(places(it.data).uploads), []);
+    }
+  });
+
   test("what passes the filters becomes a document, once, and benchmark items with a person's answers", async () => {
-    const made = await it.call("captures.select", {
-      body: { into: "document", name: "Asked in May", subject_id: keyId },
-    });
+    const made = await select({ name: "Asked in May", subject_id: keyId });
     assert.equal(made.status, 200, JSON.stringify(made.body));
+    assert.deepEqual(readdirSync(places(it.data).uploads), []);
     assert.match(made.body.id, /^document_/);
     assert.equal(made.body.left.duplicate, 1);
     const listed = (await it.call("documents.list")).body;
@@ -149,10 +199,11 @@ describe("captures", () => {
     assert.equal(used.length, made.body.taken.length);
     const ofAgent = (await kept(`subject_id=${agentId}`)).captures;
     const responses = [{ capture: ofAgent[0].capture_id, response: "The warden" }];
-    const items = await it.call("captures.select", {
-      body: { into: "benchmark", name: "Desk", subject_id: agentId, responses },
-    });
+    const items = await select({ into: "benchmark", name: "Desk", subject_id: agentId, responses });
     assert.deepEqual([items.status, items.body.left.unanswered], [200, 1]);
+    assert.deepEqual(readdirSync(places(it.data).uploads), []);
+    const again = await select({ subject_id: agentId, responses });
+    assert.equal(again.status, 422, "a capture that was used");
     const data = await it.call("benchmarks.data", { params: { benchmark_id: items.body.id } });
     assert.deepEqual(
       [data.body.samples.length, data.body.samples[0].instruction, data.body.samples[0].response],
@@ -160,8 +211,32 @@ describe("captures", () => {
     );
     // Now a benchmark's question, it is trained on no more.
     await it.call("agents.run", { params: { agent_id: agentId }, body: { message: "who locks up" } });
-    const left = await it.call("captures.select", { body: { into: "document", name: "More", subject_id: agentId } });
+    const left = await select({ name: "More", subject_id: agentId });
     assert.equal(left.body.left.in_benchmark, 1);
+  });
+
+  test("a deleted agent is captured no more; what it said is its owner's still", async () => {
+    const agent = { name: "gate", base_model: it.baseId };
+    const subject_id = (await it.call("agents.create", { body: agent })).body.data.id;
+    const setting = (enabled: boolean, id = subject_id, key = it.key) =>
+      it.call("captures.set", { body: { kind: "agent", subject_id: id, enabled }, key });
+    const enabledFor = async () =>
+      (await it.call("captures.settings")).body.settings.map((one: { subject_id: string }) => one.subject_id);
+    await setting(true);
+    await it.call("agents.run", { params: { agent_id: subject_id }, body: { message: "Who opens the gate?" } });
+    await it.call("agents.delete", { params: { agent_id: subject_id } });
+    assert.ok(!(await enabledFor()).includes(subject_id));
+    assert.equal((await kept(`subject_id=${subject_id}`)).total, 1);
+    assert.equal((await it.call("captures.list", { query: `subject_id=${subject_id}`, key: it.otherKey })).status, 404);
+    assert.equal((await select({ subject_id })).body.taken.length, 1);
+    assert.equal((await setting(true)).status, 404, "it can answer no more");
+    // Older versions left the setting of an agent that was deleted.
+    it.store
+      .prepare("INSERT INTO capture_setting SELECT 'agent', 'agent_gone', id, 1, '' FROM user WHERE name = 'ada'")
+      .run();
+    assert.equal((await setting(false, "agent_gone", it.otherKey)).status, 404);
+    assert.equal((await setting(false, "agent_gone")).status, 200);
+    assert.ok(!(await enabledFor()).includes("agent_gone"));
   });
 });
 

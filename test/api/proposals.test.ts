@@ -43,6 +43,9 @@ describe("proposals", () => {
   let [agentId, modelId, project] = ["", "", ""];
   const told: Proposed[] = [];
   let consider: (requestId: string) => void;
+  let handlers: ReturnType<typeof createProposals>["handlers"];
+  /** What begins an auto-align that is accepted by `handlers`. */
+  let begin: (also: (autoAlignId: string) => void) => void;
   const ownerOf = (user: string): string =>
     it.store.prepare<[string], { id: string }>("SELECT id FROM user WHERE name = ?").get(user)!.id;
 
@@ -67,11 +70,16 @@ describe("proposals", () => {
     const proposals = createProposals({
       ...{ store: it.store, clock: systemClock, log: createLog("error") },
       proposes: true,
-      beginAutoAlign: () => assert.fail("nothing begins by itself"),
+      async beginAutoAlign(_asked, _caller, _project, { also }) {
+        it.store.transaction(() => begin(also));
+        return { auto_align_id: "auto_align_x", status: "ACCEPTED", message: "" } as never;
+      },
       onProposed: (one) => void told.push(one),
       audit: () => {},
     });
     consider = (requestId) => proposals.consider(ownerOf("ada"), requestId);
+    handlers = proposals.handlers;
+    begin = () => assert.fail("nothing begins by itself");
   });
   after(() => it.close());
 
@@ -157,7 +165,7 @@ describe("proposals", () => {
     assert.ok(!asked.some((question: string) => /sealed door/.test(question)), asked.join("; "));
     assert.ok(!asked.includes("Who sweeps the yard?") && !asked.includes("Who asks the base?"));
     assert.deepEqual(left, { short: 0, duplicate: 1, in_benchmark: 2 });
-    assert.match(trains_on, /project's documents.* correct answer is sent/);
+    assert.match(trains_on, /project's documents.* you send the correct answer/);
     const gate = evidence.find(({ question }: Any) => question === "Who mends the gate?");
     assert.deepEqual([gate.rating, gate.intervention, gate.model_id], [10, false, modelId]);
   });
@@ -173,7 +181,8 @@ describe("proposals", () => {
 
   test("where its owner ends the capture, its answers count no more", async () => {
     await it.call("captures.set", { body: { kind: "agent", subject_id: agentId, enabled: false } });
-    assert.equal((await record(proposal)).captures, 0);
+    const { captures, because } = await record(proposal);
+    assert.deepEqual([captures, because], [0, "No captured answer supports this proposal any more."]);
     const refused = await it.call("proposals.accept", { ...ids(proposal), body: {} });
     assert.equal(refused.status, 409, JSON.stringify(refused.body));
     await it.call("captures.set", { body: { kind: "agent", subject_id: agentId, enabled: true } });
@@ -262,6 +271,43 @@ describe("proposals", () => {
         [project, 11],
       ],
     );
+  });
+
+  const accept = (proposal_id: string, responses: { capture: string; response: string }[] = []) =>
+    handlers["proposals.accept"](
+      { ...ids(proposal_id), body: { responses }, raw: {}, headers: {}, keepReply: () => {} } as never,
+      { userId: ownerOf("ada"), userName: "ada", keyId: "key_x" },
+    );
+
+  test("an answer that another request uses meanwhile is learned from once", async () => {
+    const { proposal_id } = (await list()).body.proposals[0];
+    const { id } = capture({ question: "Who oils the gate of the garden?", rating: 0 });
+    begin = (also) => {
+      it.store.prepare<unknown[]>("UPDATE capture SET used_in = 'document_x' WHERE id = ?").run(id);
+      also("auto_align_x");
+    };
+    await assert.rejects(accept(proposal_id, [{ capture: id, response: "Quill" }]), {
+      code: "conflict",
+      message: /used or deleted/,
+    });
+    assert.equal((await record(proposal_id)).status, "PROPOSED");
+  });
+
+  test("answers captured while a proposal is accepted count for the next one", async () => {
+    const { proposal_id, captures } = (await list()).body.proposals[0];
+    let late = "";
+    begin = (also) => {
+      late = capture({ question: "Who oils the hinge of the well?", rating: 0 }).id;
+      also("auto_align_x");
+    };
+    await accept(proposal_id);
+    const accepted = await record(proposal_id);
+    assert.deepEqual([accepted.status, accepted.captures], ["ACCEPTED", captures]);
+    for (let at = 0; at < 9; at++)
+      consider(capture({ question: `Who winds the clock of hall ${at}?`, rating: 0 }).requestId);
+    const next = await record((await list()).body.proposals[0].proposal_id);
+    assert.deepEqual([next.status, next.captures], ["PROPOSED", 10]);
+    assert.ok(next.evidence.some(({ capture_id }: Any) => capture_id === late));
   });
 
   test("a newer model ends what waits about the one before", async () => {

@@ -5,6 +5,11 @@ import { after, before, test } from "node:test";
 import { insertAlignment } from "../helpers/rows.ts";
 import { type Scripted, scriptedHouse } from "../helpers/scripted.ts";
 
+interface Line {
+  level: string;
+  event: string;
+}
+
 let it: Scripted;
 let adminKey: string;
 before(async () => {
@@ -46,8 +51,25 @@ test("memory and log are for administrators; the log is newest first, by level, 
   assert.ok(log.lines.some(({ event }: { event: string }) => event === "listening"));
   assert.ok(log.lines[0].at >= log.lines.at(-1).at);
   assert.ok(log.lines.some(({ fields }: { fields: { status?: number } }) => fields.status === 404));
-  const { body: worse } = await it.call("system.log", { key: adminKey, query: "level=error&limit=500" });
-  assert.ok(worse.lines.every(({ level }: { level: string }) => level === "error"));
+  it.store.prepare("CREATE TRIGGER no BEFORE INSERT ON agent BEGIN SELECT RAISE(ABORT, 'no'); END").run();
+  assert.equal((await it.call("agents.create", { body: { name: "desk", base_model: it.baseId } })).status, 500);
+  it.store.prepare("DROP TRIGGER no").run();
+  for (const [level, told] of [
+    ["error", ["error"]],
+    ["warn", ["warn", "error"]],
+    ["info", ["info", "warn", "error"]],
+  ] as const) {
+    const { lines } = (await it.call("system.log", { key: adminKey, query: `level=${level}&limit=500` })).body;
+    assert.ok(
+      lines.some((line: Line) => line.level === "error" && line.event === "request.failed"),
+      level,
+    );
+    assert.equal(
+      lines.some((line: Line) => line.event === "listening"),
+      level === "info",
+    );
+    assert.ok(lines.every((line: Line) => (told as readonly string[]).includes(line.level)));
+  }
   assert.equal((await it.call("system.log", { key: adminKey, query: "limit=1" })).body.lines.length, 1);
   assert.equal((await it.call("system.log", { key: adminKey, query: "limit=501" })).status, 422);
 });

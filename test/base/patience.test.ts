@@ -62,7 +62,7 @@ describe("patience", () => {
     };
     await assert.rejects(patience("it", work, signal), {
       code: "engine_busy",
-      message: "It is busy (it was tried again for 30 minutes)",
+      message: "It is busy (retried for 30 minutes)",
     });
     assert.deepEqual(state.waits, [1000, 800], "the last wait ends with the patience");
     assert.equal(tried, 3);

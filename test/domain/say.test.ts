@@ -365,7 +365,7 @@ describe("an upstream that cannot answer now", () => {
     answer = (response) => json(response, 503, {});
     await assert.rejects(patiently().ask("Is it?"), {
       code: "upstream_failed",
-      message: "The upstream far answered 503 (it was tried again for 30 minutes)",
+      message: "The upstream far answered 503 (retried for 30 minutes)",
     });
   });
 

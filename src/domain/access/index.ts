@@ -105,7 +105,7 @@ export function createAccess({ store, clock, onFirstKey }: AccessParts): Access 
     "access.claim": async ({ body, requestId }) => {
       if (anyKey()) throw new Failure("already_claimed");
       if (!isSame(sha256(body.token), sha256(token)))
-        throw new Failure("unauthorized", "This is not the token of this start");
+        throw new Failure("unauthorized", "The token is wrong: each start of the appliance prints a new one");
       if (clock.monotonicMs() > tokenUntilMs) throw new Failure("claim_expired");
       const actor: Actor = { name: body.user, keyId: null, requestId };
       const settings = settingsOf({ name: "first key", scopes });

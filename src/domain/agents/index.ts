@@ -20,6 +20,8 @@ export interface AgentsParts {
   chat: AnswersParts["chat"];
   /** Called after feedback on an answer has been stored. */
   onFeedback: (ownerId: string, requestId: string) => void;
+  /** Called in the transaction that deletes an agent. */
+  onDelete: (agentId: string) => void;
   /** The appliance's address as clients see it. */
   baseUrl: () => string;
 }
@@ -178,6 +180,7 @@ export function createAgents(parts: AgentsParts): { handlers: Handlers<typeof ag
         const { id } = owned(caller, params.agent_id);
         store.transaction(() => {
           for (const statement of sql.remove) statement.run(id);
+          parts.onDelete(id);
           forgetReplies(caller.userId, id);
         });
         return { agent_id: id, message: "The agent has been deleted" };

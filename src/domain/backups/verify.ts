@@ -54,7 +54,7 @@ async function problemOfContent(backup: Backup, sha256: string, bytes: number): 
 function wordsOf(error: unknown): string {
   if (error instanceof Damaged) return error.message;
   if (isErrno(error, "ENOENT", "ENOTDIR")) return "does not exist";
-  if (isErrno(error, "EIO")) return "cannot be read";
+  if (isErrno(error, "EIO", "EACCES", "EPERM", "EISDIR")) return "cannot be read";
   throw error;
 }
 

@@ -6,7 +6,7 @@
 // answer, and is written once the answer is complete. Plain completions have no question and are not captured. An error while
 // capturing never makes the answer fail.
 
-import { Failure } from "../../base/errors.ts";
+import { Failure, invalid } from "../../base/errors.ts";
 import { newId } from "../../base/ids.ts";
 import type { captures as promises } from "../../contract/captures.ts";
 import { type Caller, EventStream, type Handlers, type Reply } from "../../contract/endpoint.ts";
@@ -32,6 +32,8 @@ export interface Captures {
   handlers: Handlers<typeof promises & typeof proposed>;
   /** Proposes an auto-align if the owner's captured answers, including the one to this request, now justify it. Never throws. */
   consider(ownerId: string, requestId: string): void;
+  /** Ends the captures of an agent, in the transaction that deletes it. Those already made are kept. */
+  agentGone(agentId: string): void;
   /** Wraps the handlers that answer, so that questions and answers are kept for the keys and agents with captures enabled. */
   watch(handlers: {
     inference: Record<AnsweringInference, AnsweringHandler>;
@@ -133,17 +135,20 @@ export function createCaptures(parts: CapturesParts): Captures {
   const ofAgent = <H extends AnsweringHandler>(handler: H, form: Form): H =>
     watched(handler, form, "agent", (params) => (params as { agent_id: string }).agent_id);
 
-  /** Throws not_found unless the subject is the caller's. Without a kind, the subject may be an agent or a key. */
-  function checkSubject({ userId: ownerId }: Caller, subjectId: string | null, kind: SubjectKind | null = null): void {
-    if (subjectId !== null && !sql.ownsSubject.get({ ownerId, kind, subjectId }))
-      throw new Failure("not_found", "Agent or key not found");
+  const noSubject = (): Failure => new Failure("not_found", "Agent or key not found");
+
+  /** Throws not_found unless the subject is the caller's, or was and has captures. */
+  function checkSubject({ userId: ownerId }: Caller, subjectId: string | null): void {
+    if (subjectId !== null && !sql.knowsSubject.get({ ownerId, kind: null, subjectId })) throw noSubject();
   }
 
   const handlers: Captures["handlers"] = {
     ...proposals.handlers,
     "captures.set": async ({ body }, caller) => {
       const { kind, subject_id: subjectId, enabled, masking } = body;
-      checkSubject(caller, subjectId, kind);
+      // An agent that was deleted answers no more, but captures that older versions left enabled for it can be ended.
+      const found = enabled ? sql.ownsSubject : sql.knowsSubject;
+      if (!found.get({ ownerId: caller.userId, kind, subjectId })) throw noSubject();
       store.transaction(() => {
         if (enabled)
           sql.enable.run({ ownerId: caller.userId, kind, subjectId, masking: masking ? 1 : 0, at: clock.now() });
@@ -179,7 +184,9 @@ export function createCaptures(parts: CapturesParts): Captures {
 
     "captures.select": async ({ body, keepReply }, caller) => {
       checkSubject(caller, body.subject_id ?? null);
-      const { taken, left } = filter(sql.unused.all({ ownerId: caller.userId, subjectId: body.subject_id ?? null }), {
+      const rows = sql.unused.all({ ownerId: caller.userId, subjectId: body.subject_id ?? null });
+      checkResponses(rows, body.responses ?? []);
+      const { taken, left } = filter(rows, {
         into: body.into,
         leastConfidence: body.least_confidence ?? null,
         mostConfidence: body.most_confidence ?? null,
@@ -194,7 +201,8 @@ export function createCaptures(parts: CapturesParts): Captures {
       const reply = { id: "", taken: ids, left };
       const use = (id: string): void => {
         reply.id = id;
-        sql.use.run({ ids: JSON.stringify(ids), usedIn: id });
+        if (sql.use.run({ ids: JSON.stringify(ids), usedIn: id }).changes !== ids.length)
+          throw new Failure("conflict", "Some of these captures were used or deleted in the meantime: select again");
         parts.audit("capture.select", id, { into: body.into, captures: ids.length }, caller);
         keepReply(reply, [id]);
       };
@@ -210,6 +218,7 @@ export function createCaptures(parts: CapturesParts): Captures {
   return {
     handlers,
     consider: proposals.consider,
+    agentGone: (subjectId) => void sql.disable.run({ kind: "agent", subjectId }),
     watch: ({ inference, agents }) => ({
       "inference.chat": ofKey(inference["inference.chat"], forms.chat),
       "inference.messages": ofKey(inference["inference.messages"], forms.messages),
@@ -218,6 +227,18 @@ export function createCaptures(parts: CapturesParts): Captures {
       "agents.run": ofAgent(agents["agents.run"], forms.run),
     }),
   };
+}
+
+/** Throws validation if a response is to none of these captures, or if a capture has two. Otherwise it would be lost in silence. */
+function checkResponses(rows: readonly CaptureRow[], responses: readonly { capture: string }[]): void {
+  const unused = new Set(rows.map(({ id }) => id));
+  const answered = new Set<string>();
+  for (const [at, { capture }] of responses.entries()) {
+    const loc = ["body", "responses", at, "capture"];
+    if (!unused.has(capture)) throw invalid(loc, "is not one of the unused captures");
+    if (answered.has(capture)) throw invalid(loc, "is answered twice");
+    answered.add(capture);
+  }
 }
 
 const toRecord = (row: CaptureRow): Reply<(typeof promises)["captures.list"]>["captures"][number] => ({

@@ -26,11 +26,40 @@ export interface CaptureRow {
   created_at: string;
 }
 
+/** Without a kind, the subject may be an agent or a key. */
+interface Subject {
+  ownerId: string;
+  kind: SubjectKind | null;
+  subjectId: string;
+}
+
+const ownsSubject = `SELECT 1 AS one FROM agent
+  WHERE coalesce(:kind, 'agent') = 'agent' AND id = :subjectId AND owner_id = :ownerId
+  UNION ALL
+  SELECT 1 FROM api_key WHERE coalesce(:kind, 'key') = 'key' AND id = :subjectId AND user_id = :ownerId`;
+
+/** Statements that proposals need as well. */
+export const prepareUse = (store: Store) => ({
+  /** Changes fewer rows than there are ids if some of the captures were used or deleted in the meantime. */
+  use: store.prepare<{ ids: string; usedIn: string }>(
+    "UPDATE capture SET used_in = :usedIn WHERE used_in IS NULL AND id IN(SELECT value FROM json_each(:ids))",
+  ),
+  /** Questions of all the owner's benchmarks. */
+  benchmarkQuestions: store.prepare<[string], { instruction: string }>(
+    "SELECT i.instruction FROM benchmark_item AS i JOIN benchmark AS b ON b.id = i.benchmark_id WHERE b.owner_id = ?",
+  ),
+});
+
 export const prepareCaptures = (store: Store) => ({
-  ownsSubject: store.prepare<{ ownerId: string; kind: SubjectKind | null; subjectId: string }, { one: 1 }>(
-    `SELECT 1 AS one FROM agent WHERE coalesce(:kind, 'agent') = 'agent' AND id = :subjectId AND owner_id = :ownerId
+  ...prepareUse(store),
+  ownsSubject: store.prepare<Subject, { one: 1 }>(ownsSubject),
+  /** Also finds an agent that was deleted, while its setting or its captures remain. */
+  knowsSubject: store.prepare<Subject, { one: 1 }>(
+    `${ownsSubject}
      UNION ALL
-     SELECT 1 FROM api_key WHERE coalesce(:kind, 'key') = 'key' AND id = :subjectId AND user_id = :ownerId`,
+     SELECT 1 FROM capture_setting WHERE kind = coalesce(:kind, kind) AND subject_id = :subjectId AND owner_id = :ownerId
+     UNION ALL
+     SELECT 1 FROM capture WHERE kind = coalesce(:kind, kind) AND subject_id = :subjectId AND owner_id = :ownerId`,
   ),
   setting: store.prepare<{ kind: SubjectKind; subjectId: string }, SettingRow>(
     "SELECT kind, subject_id, masking FROM capture_setting WHERE kind = :kind AND subject_id = :subjectId",
@@ -68,14 +97,5 @@ export const prepareCaptures = (store: Store) => ({
     `SELECT * FROM capture WHERE owner_id = :ownerId AND used_in IS NULL
      AND (:subjectId IS NULL OR subject_id = :subjectId) ORDER BY created_seq`,
   ),
-  use: store.prepare<{ ids: string; usedIn: string }>(
-    "UPDATE capture SET used_in = :usedIn WHERE id IN(SELECT value FROM json_each(:ids))",
-  ),
   remove: store.prepare<[id: string, ownerId: string]>("DELETE FROM capture WHERE id = ? AND owner_id = ?"),
-  /** Questions of all the owner's benchmarks. */
-  benchmarkQuestions: store.prepare<[string], { instruction: string }>(
-    `SELECT i.instruction FROM benchmark_item AS i JOIN benchmark AS b ON b.id = i.benchmark_id WHERE b.owner_id = ?`,
-  ),
 });
-
-export type CapturesSql = ReturnType<typeof prepareCaptures>;

@@ -1,11 +1,11 @@
 // Stores a generated text by calling the upload endpoints' handlers, as if a client had sent the text.
-import { writeFile } from "node:fs/promises";
+import { rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { sha256 } from "../../base/files.ts";
 import { randomWord } from "../../base/ids.ts";
 import type { benchmarks } from "../../contract/benchmarks.ts";
 import type { documents } from "../../contract/documents.ts";
-import type { Caller, Handler, Reply } from "../../contract/endpoint.ts";
+import type { Caller, Handler, Reply, UploadedFile } from "../../contract/endpoint.ts";
 
 export interface UploadParts {
   /** Folder that holds uploads until they are stored. */
@@ -23,29 +23,39 @@ export function createUploads({
   uploadDocument,
   uploadBenchmark,
 }: UploadParts): Record<"document" | "benchmark", Upload> {
-  async function inputOf(name: string, text: string, declaredType: string) {
+  const inputOf = (file: UploadedFile) => ({
+    ...{ params: {}, query: {}, headers: {}, body: {}, raw: {}, requestId: randomWord(), lastEventId: null },
+    files: [file],
+    signal: new AbortController().signal,
+    setHeader: () => {},
+  });
+
+  /** Writes the text to a file for `store`. The file is then removed, because what is stored has a link of its own to the content. */
+  async function uploaded<T>(
+    { name, text, declaredType }: { name: string; text: string; declaredType: string },
+    store: (input: ReturnType<typeof inputOf>) => Promise<T>,
+  ): Promise<T> {
     const path = join(folder, randomWord());
     const bytes = Buffer.from(text);
-    await writeFile(path, bytes, { mode: 0o600 });
-    return {
-      ...{ params: {}, query: {}, headers: {}, body: {}, raw: {}, requestId: randomWord(), lastEventId: null },
-      files: [{ name, declaredType, path, bytes: bytes.length, sha256: sha256(bytes) }],
-      signal: new AbortController().signal,
-      setHeader: () => {},
-    };
+    try {
+      await writeFile(path, bytes, { mode: 0o600 });
+      return await store(inputOf({ name, declaredType, path, bytes: bytes.length, sha256: sha256(bytes) }));
+    } finally {
+      await rm(path, { force: true });
+    }
   }
 
   return {
-    async document(name, text, caller, also) {
-      const input = await inputOf(name, text, "text/markdown");
-      const keepReply = (reply: Reply<(typeof documents)["documents.upload"]>): void =>
-        also(reply.documents[0]!.document_id);
-      return uploadDocument({ ...input, keepReply }, caller);
-    },
-    async benchmark(name, text, caller, also) {
-      const input = await inputOf(name, text, "application/jsonl");
-      const keepReply = (reply: Reply<(typeof benchmarks)["benchmarks.upload"]>): void => also(reply.benchmark_id);
-      return uploadBenchmark({ ...input, keepReply }, caller);
-    },
+    document: (name, text, caller, also) =>
+      uploaded({ name, text, declaredType: "text/markdown" }, (input) => {
+        const keepReply = (reply: Reply<(typeof documents)["documents.upload"]>): void =>
+          also(reply.documents[0]!.document_id);
+        return uploadDocument({ ...input, keepReply }, caller);
+      }),
+    benchmark: (name, text, caller, also) =>
+      uploaded({ name, text, declaredType: "application/jsonl" }, (input) => {
+        const keepReply = (reply: Reply<(typeof benchmarks)["benchmarks.upload"]>): void => also(reply.benchmark_id);
+        return uploadBenchmark({ ...input, keepReply }, caller);
+      }),
   };
 }

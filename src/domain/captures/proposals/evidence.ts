@@ -70,6 +70,7 @@ export const countsOf = (rows: readonly EvidenceRow[]): Counts => ({
 });
 
 export function becauseOf({ captures, low_rated, interventions, unsure }: Counts): string {
+  if (captures === 0) return "No captured answer supports this proposal any more.";
   const reasons = [
     [low_rated, `rated below ${poor}`],
     [interventions, "where a person stepped in"],

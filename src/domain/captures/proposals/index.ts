@@ -137,20 +137,24 @@ export function createProposals(parts: ProposalsParts): Proposals {
     return { taken: sql.decidedOn.all({ ownerId, ids }), left: { short: 0, duplicate: 0, in_benchmark: 0 } };
   }
 
-  /** Records the decision within the caller's transaction. Throws conflict if the proposal has been decided in the meantime. */
+  /**
+   * Records the decision within the caller's transaction. `upTo` is the sequence number at which `taken` was read: captures made since
+   * stay undecided. Throws conflict if the proposal has been decided in the meantime.
+   */
   function decide(
     row: ProposalRow,
     status: "ACCEPTED" | "DISMISSED",
-    { taken, autoAlignId }: { taken: readonly EvidenceRow[]; autoAlignId: string | null },
+    { taken, upTo, autoAlignId }: { taken: readonly EvidenceRow[]; upTo: number; autoAlignId: string | null },
   ): void {
     const captures = JSON.stringify(taken.map(({ id }) => id));
-    const decided = { id: row.id, status, autoAlignId, captures, seq: store.nextSeq(), at: clock.now() };
+    const decided = { id: row.id, status, autoAlignId, captures, seq: upTo, at: clock.now() };
     if (sql.decide.run(decided).changes !== 1)
       throw new Failure("conflict", "The proposal was decided in the meantime");
   }
 
   async function accept({ params, body, keepReply }: Input<Accept>, caller: Caller): Promise<Reply<Accept>> {
     const { project, row } = openOne(caller, params);
+    const upTo = store.nextSeq();
     const { taken } = evidenceFor(caller.userId, project);
     if (taken.length === 0) throw new Failure("conflict", "No captured answer supports it any more: dismiss it");
     const pairs = answered(taken, body.responses ?? [], questionsOf(caller.userId));
@@ -160,8 +164,10 @@ export function createProposals(parts: ProposalsParts): Proposals {
     return parts.beginAutoAlign({ body: asked, raw: {}, keepReply }, caller, project.id, {
       documents: pairs.length === 0 ? [] : [documentOf(row, project, pairs)],
       also(autoAlignId) {
-        decide(row, "ACCEPTED", { taken, autoAlignId });
-        sql.use.run({ ids: JSON.stringify(pairs.map(({ id }) => id)), usedIn: autoAlignId });
+        decide(row, "ACCEPTED", { taken, upTo, autoAlignId });
+        const used = sql.use.run({ ids: JSON.stringify(pairs.map(({ id }) => id)), usedIn: autoAlignId });
+        if (used.changes !== pairs.length)
+          throw new Failure("conflict", "Some of these captures were used or deleted in the meantime");
         const detail = { auto_align_id: autoAlignId, captures: taken.length, responses: pairs.length };
         parts.audit("proposal.accept", row.id, detail, caller);
       },
@@ -195,7 +201,7 @@ export function createProposals(parts: ProposalsParts): Proposals {
         const { project, row } = openOne(caller, params);
         const { taken } = evidenceFor(caller.userId, project);
         store.transaction(() => {
-          decide(row, "DISMISSED", { taken, autoAlignId: null });
+          decide(row, "DISMISSED", { taken, upTo: store.nextSeq(), autoAlignId: null });
           parts.audit("proposal.dismiss", row.id, { captures: taken.length }, caller);
         });
         return toRow(ownedOne(caller, params).row, project, taken);
@@ -285,7 +291,7 @@ const toRecord = (row: ProposalRow, project: Project, { taken, left }: Evidence)
 function trainsOn({ status, auto_align_id: autoAlignId }: ProposalRow, taken: readonly EvidenceRow[]): string {
   const documents = "The project's documents, as they were when it was created";
   if (status !== "ACCEPTED")
-    return `${documents}, and those of these questions for which a correct answer is sent when it is accepted.`;
+    return `${documents}, and each of these questions for which you send the correct answer when you accept the proposal.`;
   const used = taken.filter(({ used_in: usedIn }) => usedIn === autoAlignId).length;
   return `${documents}, and ${used} of these questions, with the correct answers that were sent.`;
 }

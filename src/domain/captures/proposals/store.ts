@@ -1,6 +1,6 @@
 // All SQL of proposals. Every look-up by id also checks the owner.
 import type { Store } from "../../../store/open.ts";
-import type { CaptureRow } from "../store.ts";
+import { type CaptureRow, prepareUse } from "../store.ts";
 
 export interface ProposalRow {
   id: string;
@@ -69,6 +69,7 @@ const owned = `SELECT x.* FROM auto_align_proposal AS x JOIN alignment AS p ON p
   WHERE x.owner_id = :ownerId AND x.alignment_id = :projectId AND p.deleted_at IS NULL`;
 
 export const prepareProposals = (store: Store) => ({
+  ...prepareUse(store),
   /**
    * The project of the model that answered a request. A project without a benchmark is left out, because an auto-align of it could
    * not be measured.
@@ -81,7 +82,7 @@ export const prepareProposals = (store: Store) => ({
   ownedProject: store.prepare<{ ownerId: string; projectId: string }, Project>(
     `${project} WHERE p.owner_id = :ownerId AND p.id = :projectId AND p.auto_align_of IS NULL AND p.deleted_at IS NULL`,
   ),
-  /** Whether a proposal about the newest model is waiting, or an auto-align is queued or running. */
+  /** Whether a proposal about the newest model is waiting, or an auto-align has not ended. A paused one has not. */
   isBusy: store.prepare<{ projectId: string; since: number }, { one: 1 }>(
     `SELECT 1 AS one FROM auto_align_proposal WHERE alignment_id = :projectId AND status = 'PROPOSED' AND created_seq > :since
      UNION ALL SELECT 1 FROM auto_align AS x WHERE alignment_id = :projectId AND ended_at IS NULL
@@ -127,12 +128,5 @@ export const prepareProposals = (store: Store) => ({
   }>(
     `UPDATE auto_align_proposal SET status = :status, auto_align_id = :autoAlignId, captures_json = :captures,
      decided_seq = :seq, decided_at = :at WHERE id = :id AND status = 'PROPOSED'`,
-  ),
-  use: store.prepare<{ ids: string; usedIn: string }>(
-    "UPDATE capture SET used_in = :usedIn WHERE id IN(SELECT value FROM json_each(:ids))",
-  ),
-  /** Questions of all the owner's benchmarks. */
-  benchmarkQuestions: store.prepare<[string], { instruction: string }>(
-    "SELECT i.instruction FROM benchmark_item AS i JOIN benchmark AS b ON b.id = i.benchmark_id WHERE b.owner_id = ?",
   ),
 });
