@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes this folder ready to run: tools to build with, packages, the trainer, the starter model. Run it again at any time: what
 # is already right is left alone, and what a killed run left half done is done again.
-# Everything stands inside main, which the last line calls: a file cut short runs nothing.
+# Everything is inside main, which the last line calls, so a truncated file runs nothing.
 set -euo pipefail
 
 main() {

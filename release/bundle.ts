@@ -1,6 +1,6 @@
 // One esbuild bundle of the program: its entries are the command line and every file that runs as a thread or a process of its own.
-// All of it stands in one flat folder, in place of src/ and of most packages. Code that finds files from its own place still finds
-// them: `import.meta` of each source is replaced by what it would be if the source stood where it stands in the installation.
+// All of it is in one flat folder, in place of src/ and most packages. Code that finds files relative to itself still finds them:
+// `import.meta` of each source is replaced by what it would be in the installation.
 import { readdirSync, readFileSync } from "node:fs";
 import { basename, dirname, join, relative, resolve } from "node:path";
 import { build, type Metafile, type Plugin } from "esbuild";

@@ -1,6 +1,6 @@
 // A lock that is released when its process ends. Node has no flock, so this uses SQLite's exclusive lock (fcntl) on a small separate
 // file. Child processes do not inherit such a lock, and the kernel releases it however the holder ends.
-import { closeSync, openSync } from "node:fs";
+import { closeSync, existsSync, openSync } from "node:fs";
 import Database from "better-sqlite3";
 import { isErrno } from "./files.ts";
 
@@ -33,4 +33,12 @@ export function tryLock(path: string): Lock | null {
     throw error;
   }
   return { release: () => void file.close() };
+}
+
+/** Whether any process, this one included, holds the lock on the file at `path`. The file is not created. */
+export function isLocked(path: string): boolean {
+  if (!existsSync(path)) return false;
+  const lock = tryLock(path);
+  lock?.release();
+  return lock === null;
 }

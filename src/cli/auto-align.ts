@@ -7,7 +7,7 @@ import type { Client } from "./client.ts";
 import type { Exit } from "./exit-codes.ts";
 import { type AutoAlignRecord, followAutoAlign } from "./follow.ts";
 import { listOf, number, optional, said } from "./options.ts";
-import { table } from "./output.ts";
+import { note, table } from "./output.ts";
 
 interface CreateOptions {
   target: string;
@@ -57,6 +57,7 @@ export function register(program: Command): void {
     });
     const text = `${accepted.auto_align_id} is ${accepted.status}: ${accepted.message}`;
     if (options.detach) return { json: accepted, text };
+    note(text);
     return watch(client, alignmentId, accepted.auto_align_id);
   });
 
@@ -135,7 +136,7 @@ async function watch(client: Client, alignment_id: string, auto_align_id: string
   const record = await watched(`plumbline auto-align watch ${alignment_id} ${auto_align_id}`, (progress, signal) =>
     followAutoAlign(client, { alignment_id, auto_align_id }, progress, signal),
   );
-  // One that was stopped may have a model, so its record is told.
+  // A stopped one may have a model, so its record is printed.
   const exit: Exit = record.status === "STOPPED" ? "stopped" : "ok";
   return { json: record, text: recordText(record), exit };
 }

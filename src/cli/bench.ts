@@ -107,12 +107,12 @@ function registerServe(bench: Command): void {
     .option("--max-tokens <n>", "average and maximum tokens per answer", wholeNumber, 128);
   answers<Omit<ServeBench, "url"> & { url?: string }>(command, async (options) => {
     const { benchServing } = await import("./bench/serve.ts");
-    const config = readConfig();
+    const { addressOf } = await import("./connection.ts");
+    const url = (options.url ?? addressOf(readConfig())).replace(/\/+$/, "");
     const progress = startProgress();
     try {
-      const figures = await benchServing(
-        { ...options, url: options.url ?? `http://${config.host}:${config.port}` },
-        (done) => progress.show({ phase: "asking", done, total: options.requests, unit: "requests" }),
+      const figures = await benchServing({ ...options, url }, (done) =>
+        progress.show({ phase: "asking", done, total: options.requests, unit: "requests" }),
       );
       const text =
         `${figures.tokens_per_second.toFixed(1)} tokens per second with ${figures.clients} clients, ` +

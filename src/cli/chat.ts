@@ -27,7 +27,7 @@ export function register(program: Command): void {
   const chat = program
     .command("chat")
     .description("ask a model a question or chat with it; its least certain words are marked")
-    .argument("<model>", "id or name of a deployed aligned model or of a base model, or the name of a line")
+    .argument("<model>", "id or name of a deployed aligned model or of a base model, or the name of a channel")
     .argument(
       "[question...]",
       "a single question; without it, questions are read from standard input, or one after another from a terminal",

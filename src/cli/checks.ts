@@ -6,9 +6,10 @@ import { freemem, totalmem } from "node:os";
 import { dirname, join } from "node:path";
 import { type Config, installation, ownCommand, ownExecutable, ownRepair, places } from "../base/config.ts";
 import { freeBytes, isErrno } from "../base/files.ts";
-import { tryLock } from "../base/lock.ts";
+import { isLocked } from "../base/lock.ts";
 import { createLog } from "../base/log.ts";
 import { isLibcEnough, leastGlibc, machineHere } from "../base/machine.ts";
+import { addressHint } from "./connection.ts";
 import { findGpus } from "./gpu.ts";
 import { lackingIn, leftoversIn, openToOthers, whileNobodyServes } from "./mend.ts";
 import { bytesText } from "./output.ts";
@@ -148,14 +149,20 @@ async function nearestFolder(folder: string): Promise<string> {
   }
 }
 
+/** Whether this user may use a folder fully. The data folder of another user may not even be listed. */
+const isUsable = (folder: string): Promise<boolean> =>
+  access(folder, constants.R_OK | constants.W_OK | constants.X_OK).then(
+    () => true,
+    () => false,
+  );
+
+const permissionsHint = ({ data }: Config): string =>
+  `Make ${data} a folder that only this user can read and write: run plumbline doctor --fix as the owner of the folder.`;
+
 async function checkPermissions(config: Config): Promise<Check> {
   const folder = await nearestFolder(config.data);
-  const hint = `Make ${config.data} a folder that only this user can read and write: run plumbline doctor --fix.`;
-  try {
-    await access(folder, constants.R_OK | constants.W_OK | constants.X_OK);
-  } catch {
-    return verdict("permissions", false, `${folder} is not writable`, hint);
-  }
+  const hint = permissionsHint(config);
+  if (!(await isUsable(folder))) return verdict("permissions", false, `${folder} is not writable`, hint);
   if (folder !== config.data) return verdict("permissions", true, `${config.data} can be created`, hint);
   const open = await openToOthers(folder);
   const mode = (await stat(folder)).mode & 0o777;
@@ -168,6 +175,8 @@ async function checkPermissions(config: Config): Promise<Check> {
 async function checkLeftovers(config: Config): Promise<Check> {
   const hint = "They take up space until the next start; plumbline doctor --fix removes them.";
   if ((await nearestFolder(config.data)) !== config.data) return verdict("leftovers", true, "none", hint, false);
+  if (!(await isUsable(config.data)))
+    return verdict("leftovers", false, "not looked for, without permission", permissionsHint(config), false);
   const found = await whileNobodyServes(config.data, () => leftoversIn(config.data));
   if (found === null)
     return verdict("leftovers", true, "plumbline is serving, and clears its own leftovers", hint, false);
@@ -197,10 +206,11 @@ async function checkPort(config: Config): Promise<Check> {
   const address = `${config.host}:${config.port}`;
   const problem = await listenOnce(config.host, config.port);
   if (problem === null) return verdict("port", true, `${address} is free`, "");
+  if (problem !== "EADDRINUSE") return verdict("port", false, `${address}: ${problem}`, `${addressHint}.`);
+  if ((await isUsable(config.data)) && isLocked(places(config.data).lock))
+    return verdict("port", true, `${address} is in use by plumbline, which is serving`, "");
   const hint = "Stop the program that listens there, or choose another PLUMBLINE_PORT.";
-  if (problem === "EADDRINUSE" && (await isServing(config)))
-    return verdict("port", true, `${address} is in use by plumbline, which is serving`, hint);
-  return verdict("port", false, problem === "EADDRINUSE" ? `${address} is in use` : `${address}: ${problem}`, hint);
+  return verdict("port", false, `${address} is in use`, hint);
 }
 
 /** Tries to listen, and returns the error code; null if it works. */
@@ -210,17 +220,6 @@ const listenOnce = (host: string, port: number): Promise<string | null> =>
     server.once("error", (error: NodeJS.ErrnoException) => resolve(error.code ?? error.message));
     server.listen(port, host, () => server.close(() => resolve(null)));
   });
-
-async function isServing(config: Config): Promise<boolean> {
-  try {
-    await access(places(config.data).lock);
-  } catch {
-    return false;
-  }
-  const lock = tryLock(places(config.data).lock);
-  lock?.release();
-  return lock === null;
-}
 
 /** A clock behind the installation's own files is certainly wrong; nothing more can be checked without a network. */
 async function checkClock(): Promise<Check> {

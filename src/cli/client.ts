@@ -75,8 +75,28 @@ export function createClient(address: string, key: string): Client {
     const response = await fetch(url, request).catch((error) => {
       throw input.signal?.aborted ? error : unreachable(address, error);
     });
-    if (!response.ok) throw await refusal(`${endpoint.method} ${url.pathname}`, response);
+    if (!response.ok)
+      throw refusal(`${endpoint.method} ${url.pathname}`, response.status, await bodyText(response, input));
     return response;
+  }
+
+  /** The failure of a response that broke off. */
+  const brokenOff = ({ signal }: CallInput, error: unknown): unknown =>
+    signal?.aborted ? error : unreachable(address, error);
+
+  const bodyText = (response: Response, input: CallInput): Promise<string> =>
+    response.text().catch((error) => {
+      throw brokenOff(input, error);
+    });
+
+  const text = async (name: Name, input: CallInput = {}): Promise<string> => bodyText(await send(name, input), input);
+
+  async function* eventsFrom(response: Response, input: CallInput): AsyncGenerator<ClientEvent> {
+    try {
+      yield* eventsOf(response);
+    } catch (error) {
+      throw brokenOff(input, error);
+    }
   }
 
   async function* events(name: Name, input: CallInput = {}): AsyncGenerator<ClientEvent> {
@@ -85,7 +105,7 @@ export function createClient(address: string, key: string): Client {
       const headers = { accept: "text/event-stream", ...(last === "" ? {} : { "last-event-id": last }) };
       try {
         const response = await send(name, input, headers);
-        for await (const event of eventsOf(response)) {
+        for await (const event of eventsFrom(response, input)) {
           if (event.id !== "") last = event.id;
           broken = 0;
           yield event;
@@ -105,13 +125,13 @@ export function createClient(address: string, key: string): Client {
     api: Object.fromEntries(
       (Object.keys(contract) as Name[]).map((name) => [
         name,
-        async (input: CallInput = {}) => (await send(name, input)).json(),
+        async (input: CallInput = {}) => parsed(await text(name, input), address),
       ]),
     ) as Client["api"],
-    text: async (name, input = {}) => (await send(name, input)).text(),
+    text,
     async *stream(name, input = {}) {
       const response = await send(name, input, { accept: "text/event-stream" });
-      for await (const { data } of eventsOf(response)) yield data;
+      for await (const { data } of eventsFrom(response, input)) yield data;
     },
     events,
     async *alignmentEvents(alignmentId, signal) {
@@ -162,6 +182,17 @@ export function unreachable(address: string, error: unknown): Failure {
   return new Failure("api_unreachable", `No appliance answers at ${address} (${why})`, { cause: error });
 }
 
+/** Throws api_refused if an answer is not JSON, because what answers there is then no appliance. */
+function parsed(text: string, address: string) {
+  try {
+    return JSON.parse(text);
+  } catch (cause) {
+    throw new Failure("api_refused", `What answers at ${address} is no appliance: «${text.trim().slice(0, 80)}»`, {
+      cause,
+    });
+  }
+}
+
 interface Refusal {
   detail?: string | ValidationDetail[];
   error?: { code?: string; message?: string };
@@ -170,8 +201,7 @@ interface Refusal {
 /** The field and its message, without the first part of `loc`, which says where in the request the field is. */
 const fieldText = ({ loc, msg }: ValidationDetail): string => `${loc.slice(1).join(".") || loc.join(".")}: ${msg}`;
 
-async function refusal(request: string, response: Response): Promise<Failure> {
-  const text = await response.text();
+function refusal(request: string, status: number, text: string): Failure {
   let said = text.slice(0, 500);
   let code = "";
   try {
@@ -181,8 +211,8 @@ async function refusal(request: string, response: Response): Promise<Failure> {
   } catch {
     // The response is not the appliance's JSON, so its text is reported.
   }
-  return new Failure("api_refused", `${request} returned ${response.status}: ${said}`, {
-    context: { status: response.status, said, code: Object.hasOwn(failures, code) ? code : null },
+  return new Failure("api_refused", `${request} returned ${status}: ${said}`, {
+    context: { status, said, code: Object.hasOwn(failures, code) ? code : null },
   });
 }
 

@@ -1,10 +1,11 @@
-// Finds the address of the appliance and the key that the command line uses.
+// Reaches the appliance: by its address and the user's key, or on the machine itself by its admin socket, without a key.
 import { readFile, stat } from "node:fs/promises";
 import { homedir } from "node:os";
 import { dirname, join } from "node:path";
 import { type Config, readConfig } from "../base/config.ts";
 import { Failure } from "../base/errors.ts";
 import { isErrno, makeFolder, writeFileDurably } from "../base/files.ts";
+import { createLog } from "../base/log.ts";
 import { type Client, createClient } from "./client.ts";
 
 /** The file that keeps a user's key, so that the key appears on no command line and in no shell history. */
@@ -14,6 +15,9 @@ export const keyFile = (): string => join(homedir(), ".config/plumbline/key");
 export async function connect(config: Config = readConfig()): Promise<Client> {
   const key = config.key === "" ? await readKey(keyFile()) : config.key;
   if (key === null) throw new Failure("key_missing");
+  // A key that was shortened when it was copied ends with «…», which no header can carry.
+  if (!/^[\x20-\x7e]*$/.test(key.trim()))
+    throw new Failure("config_invalid", "The API key contains characters that no key has: copy the whole key");
   return createClient(addressOf(config), key);
 }
 
@@ -22,6 +26,17 @@ export function addressOf({ address, host, port }: Pick<Config, "address" | "hos
   // An appliance that listens on all addresses is reached at the loopback address.
   const own = host === "0.0.0.0" || host === "::" ? "127.0.0.1" : host;
   return `http://${own.includes(":") ? `[${own}]` : own}:${port}`;
+}
+
+/** What to do if the system does not let a program listen at an address, although no other does. */
+export const addressHint =
+  "Set PLUMBLINE_HOST to an address of this machine, and PLUMBLINE_PORT to a port that this user may use";
+
+/** Performs a verb that needs no key, with or without a running appliance. Throws what callAdmin throws. */
+export async function admin(verb: string, args: unknown = {}): Promise<unknown> {
+  // Loaded late, because it loads the whole appliance.
+  const { callAdmin } = await import("./admin.ts");
+  return callAdmin(readConfig(), createLog("warn"), verb, args);
 }
 
 async function readKey(path: string): Promise<string | null> {

@@ -30,6 +30,7 @@ export function register(program: Command): void {
     );
   asks<{ personalData?: string }, [string[]]>(add, async (client, { personalData }, paths) => {
     const files = (await Promise.all(paths.map(filesAt))).flat();
+    if (files.length === 0) throw new Failure("usage", "There is no file to upload in these folders");
     const { documents, failed, untried } = await uploadAll(client, files, personalData);
     const lines = [
       ...(documents.length > 0 ? [recordsTable(documents)] : []),
@@ -78,8 +79,8 @@ export function register(program: Command): void {
 }
 
 /**
- * Returns the path itself if it is a file; for a folder, the paths of all files in it and its subfolders except hidden ones.
- * Throws usage if the path does not exist.
+ * Returns the path itself if it is a file; for a folder, the paths of all files, and links to files, in it and its subfolders except
+ * hidden ones. Throws usage if the path does not exist.
  */
 async function filesAt(path: string): Promise<string[]> {
   const facts = await stat(path).catch((error) => {
@@ -91,11 +92,15 @@ async function filesAt(path: string): Promise<string[]> {
   const shown = entries.filter(({ name }) => !name.startsWith(".")).sort((a, b) => a.name.localeCompare(b.name));
   const found: string[] = [];
   for (const entry of shown) {
-    if (entry.isDirectory()) found.push(...(await filesAt(join(path, entry.name))));
-    else if (entry.isFile()) found.push(join(path, entry.name));
+    const inner = join(path, entry.name);
+    if (entry.isDirectory()) found.push(...(await filesAt(inner)));
+    else if (entry.isFile() || (entry.isSymbolicLink() && (await isFile(inner)))) found.push(inner);
   }
   return found;
 }
+
+/** Whether a link leads to a file. Links to folders are not followed, because they could form a circle. */
+const isFile = async (link: string): Promise<boolean> => (await stat(link).catch(() => null))?.isFile() === true;
 
 /** Opens a file, which is read while it is sent. Throws usage. */
 export async function fileToSend(path: string): Promise<ClientFile> {

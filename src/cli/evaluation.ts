@@ -1,8 +1,7 @@
 // plumbline evaluation: stops any evaluation of the running appliance, whoever owns it. Everything else about
 // evaluations is done through the API.
 import type { Command } from "commander";
-import { readConfig } from "../base/config.ts";
-import { createLog } from "../base/log.ts";
+import { admin } from "./connection.ts";
 import { answers } from "./output.ts";
 
 export function register(program: Command): void {
@@ -13,8 +12,7 @@ export function register(program: Command): void {
     .description("stop an evaluation that is queued or running; its answers are not used")
     .argument("<id>", "the evaluation's id, evaluation_…");
   answers(stop, async (_, id) => {
-    const { callAdmin } = await import("./admin.ts");
-    await callAdmin(readConfig(), createLog("warn"), "evaluation.stop", { id });
+    await admin("evaluation.stop", { id });
     return { json: { id, stopped: true }, text: `${id} is stopped` };
   });
 }

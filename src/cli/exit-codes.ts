@@ -6,7 +6,7 @@ export const exitCodes = {
   failure: { code: 1, meaning: "failed; the message says why" },
   usage: { code: 2, meaning: "the command line, a setting or the input is wrong" },
   stopped: { code: 3, meaning: "stopped on request before it finished" },
-  locked: { code: 75, meaning: "another process holds the data folder or the run; try again later" },
+  locked: { code: 75, meaning: "another process holds the data folder, run or backup; try again later" },
 } as const;
 
 export type Exit = keyof typeof exitCodes;

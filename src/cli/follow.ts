@@ -112,7 +112,7 @@ function showingEvents(progress: Progress): (event: RunEvent) => void {
 export type AutoAlignRecord = Replies["alignments.auto_align_record"];
 type Move = { kind: "transition"; to: string; phase: string | null };
 
-/** Follows an auto-align to its end or to a pause. Throws work_failed if it FAILED. */
+/** Follows an auto-align to its end or to a pause. Returns at once if it is only recorded. Throws work_failed if it FAILED. */
 export async function followAutoAlign(
   client: Client,
   params: { alignment_id: string; auto_align_id: string },
@@ -132,7 +132,8 @@ export async function followAutoAlign(
       if (event.to === "PAUSED" && (await isOver())) break;
     }
   }
-  const record = await until(signal, ask, ({ status }) => isEnd(status));
+  // The stream of a request that is only recorded ends at once, and its status does not change any more.
+  const record = await until(signal, ask, ({ status }) => isEnd(status) || status === "RECORDED");
   if (record.status !== "FAILED") return record;
   throw new Failure("work_failed", `The auto-align failed: ${record.error?.message ?? "no reason given"}`);
 }

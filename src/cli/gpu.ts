@@ -21,7 +21,8 @@ export async function findGpus(): Promise<Gpus> {
     if (ended.code !== 0) return { found: [], why: firstLine(ended.stdout) || firstLine(ended.stderr) };
     return { found: ended.stdout.trim().split("\n").map(parse) };
   } catch (error) {
-    if (isErrno(error, "ENOENT")) return { found: [], why: "no NVIDIA driver is installed" };
+    // EACCES: it was not found, and this user may not look into one of the folders of PATH.
+    if (isErrno(error, "ENOENT", "EACCES")) return { found: [], why: "no NVIDIA driver is installed" };
     throw error;
   }
 }

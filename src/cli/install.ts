@@ -2,7 +2,7 @@
 import type { Command } from "commander";
 import { Failure } from "../base/errors.ts";
 import { planInstall } from "./installation/install.ts";
-import { defaults, layout } from "./installation/layout.ts";
+import { defaults, layout, serviceCommand } from "./installation/layout.ts";
 import { runSteps, type Told } from "./installation/steps.ts";
 import { answers } from "./output.ts";
 
@@ -34,7 +34,7 @@ Only root may install. A second installation changes only what differs; the sett
     const steps = await runSteps(plan.steps, { dryRun });
     const changed = steps.some(({ outcome }) => outcome !== "done already");
     const { user: who, data: where } = plan.installed;
-    const asUser = `runuser -u ${who} -- env PLUMBLINE_DATA=${where} ${at.command}`;
+    const asUser = serviceCommand(plan.installed, at);
     const next = [
       ...(plan.starts ? [] : [`systemd does not run here. Have this command started automatically: ${asUser} serve`]),
       `To create the first key: ${asUser} key create --user NAME`,

@@ -1,12 +1,10 @@
 // plumbline key: manages API keys, which decide who may call what, and how much. Works with or without a running appliance.
 import type { Command } from "commander";
-import { readConfig } from "../base/config.ts";
-import { createLog } from "../base/log.ts";
 import { scopes } from "../contract/endpoint.ts";
 import type { KeyRecord, NewKey } from "../domain/access/index.ts";
-import { keyFile, refuseSecondKey, saveKey } from "./connection.ts";
+import { admin, keyFile, refuseSecondKey, saveKey } from "./connection.ts";
 import { exitOf } from "./exit-codes.ts";
-import { timeOf, whole } from "./options.ts";
+import { listOf, optional, said, timeOf, whole } from "./options.ts";
 import { answers, speakFailure, table } from "./output.ts";
 
 interface CreateOptions {
@@ -89,21 +87,16 @@ export function register(program: Command): void {
   });
 }
 
-function settingsOf(options: CreateOptions): Record<string, unknown> {
-  const { user, name, expires } = options;
-  const given: Record<string, unknown> = {
+const settingsOf = ({ user, name, expires, ...options }: CreateOptions): object =>
+  said({
     user,
     name,
-    scopes: options.scopes?.split(",").map((scope) => scope.trim()),
+    scopes: options.scopes === undefined ? undefined : listOf(options.scopes),
     expires_at: expires === undefined ? undefined : timeOf(expires),
-    requests_per_minute: limit("--requests-per-minute", options.requestsPerMinute),
-    tokens_per_minute: limit("--tokens-per-minute", options.tokensPerMinute),
-    tokens_per_day: limit("--tokens-per-day", options.tokensPerDay),
-  };
-  return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
-}
-
-const limit = (option: string, text: string | undefined) => (text === undefined ? undefined : whole(option, text));
+    requests_per_minute: optional(whole, "--requests-per-minute", options.requestsPerMinute),
+    tokens_per_minute: optional(whole, "--tokens-per-minute", options.tokensPerMinute),
+    tokens_per_day: optional(whole, "--tokens-per-day", options.tokensPerDay),
+  });
 
 const limitsText = (one: KeyRecord): string =>
   [
@@ -114,8 +107,3 @@ const limitsText = (one: KeyRecord): string =>
     .filter(([value]) => value !== null)
     .map(([value, unit]) => `${value} ${unit}`)
     .join(", ");
-
-async function admin(verb: string, args: unknown = {}): Promise<unknown> {
-  const { callAdmin } = await import("./admin.ts");
-  return callAdmin(readConfig(), createLog("warn"), verb, args);
-}

@@ -80,7 +80,9 @@ export async function lackingIn(data: string): Promise<{ folders: string[]; inde
 
 /** Repairs the folder, and returns a line of text for each change. */
 export async function mend(data: string): Promise<string[]> {
-  if (!(await stat(data).catch(() => null))) return [];
+  const found = await stat(data).catch(() => null);
+  // Only its owner or root can repair a folder. To others, the check of permissions says so.
+  if (found === null || ![0, found.uid].includes(process.getuid!())) return [];
   const did: string[] = [];
   for (const path of await openToOthers(data)) {
     await chmod(path, path === data ? 0o700 : 0o600);

@@ -2,14 +2,13 @@
 // appliance.
 import { resolve } from "node:path";
 import { type Command, Option } from "commander";
-import { readConfig } from "../base/config.ts";
 import { Failure } from "../base/errors.ts";
-import { createLog } from "../base/log.ts";
 import { exportFormats } from "../domain/models/export.ts";
 import type { BaseRecord } from "../domain/models/handlers.ts";
 import { mergedWeightTypes, type SavedFile } from "../engine/train/trainer.ts";
 import { asks, asSaid } from "./asks.ts";
 import type { Replies } from "./client.ts";
+import { admin } from "./connection.ts";
 import { type Page, paged, pageOf } from "./options.ts";
 import { answers, bytesText, table } from "./output.ts";
 
@@ -105,9 +104,4 @@ function noneYet(error: unknown): Replies["models.aligned"] {
   if (said instanceof Failure && ["no_aligned_models", "first_model_under_way"].includes(said.code))
     return { domain_aligned_models: [], total: 0 };
   throw error;
-}
-
-async function admin(verb: string, args: unknown = {}): Promise<unknown> {
-  const { callAdmin } = await import("./admin.ts");
-  return callAdmin(readConfig(), createLog("warn"), verb, args);
 }

@@ -7,6 +7,7 @@ import { Failure } from "../base/errors.ts";
 import { isErrno } from "../base/files.ts";
 import { createLog } from "../base/log.ts";
 import { onParentGone } from "../base/processes.ts";
+import { addressHint } from "./connection.ts";
 import { exitCodes } from "./exit-codes.ts";
 import { findGpus } from "./gpu.ts";
 import { bytesText, note, print, speakFailure } from "./output.ts";
@@ -55,11 +56,9 @@ async function listen(house: House, config: Config): Promise<string> {
   try {
     return await house.listen();
   } catch (error) {
-    if (isErrno(error, "EADDRINUSE", "EADDRNOTAVAIL", "EACCES"))
-      throw new Failure(
-        "address_taken",
-        `Cannot listen on ${config.host}:${config.port} (${(error as Error).message})`,
-      );
+    const what = `Cannot listen on ${config.host}:${config.port} (${(error as Error).message})`;
+    if (isErrno(error, "EADDRINUSE")) throw new Failure("address_taken", what);
+    if (isErrno(error, "EADDRNOTAVAIL", "EACCES")) throw new Failure("config_invalid", `${what}. ${addressHint}`);
     throw error;
   }
 }

@@ -84,7 +84,7 @@ async function trainWarmStart(options: Options): Promise<Answer> {
   try {
     const passages = passagesOf(documents);
     await askTeacher(folder, passages, { say: teacherOf(passages, kept), together: 1 });
-    note(`training; its progress stands in ${join(folder, "events.jsonl")}`);
+    note(`training; its progress is in ${join(folder, "events.jsonl")}`);
     // A later start has a larger fence, so that it tries again what failed.
     await alignHere(folder, { by: name, fence: Math.floor(Date.now() / 1000), basePath }, { warmStart: () => general });
     const card = await ship(folder, options.out, { material, basePath });

@@ -21,7 +21,8 @@ export function register(program: Command): void {
       `
 It does what you would do with your own documents, over the API and with your key: it uploads documents and a benchmark, aligns the
 smallest base model, deploys the result and asks it questions. Ctrl-C interrupts only the command: the work continues, and within a
-day the same command picks it up again.`,
+day the same command picks it up again. What you have deleted of it can be made again after a day, or at once with another
+--workflow.`,
     );
   asks<Options>(command, async (client, { workflow }) => {
     const material = await readMaterial();

@@ -1,7 +1,7 @@
 // The verbs that ask the API: each says in the same way what is wrong, and together they do what a client does.
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
@@ -163,6 +163,13 @@ describe("with an appliance", () => {
     writeFileSync(join(folder, "more/b.md"), "# B\n\nThe pump of hall B was inspected by Bo Lind.\n");
     writeFileSync(join(folder, "more/c.exe"), Buffer.from([0x7f, 0x45, 0x4c, 0x46, 0, 0, 1, 2]));
     writeFileSync(join(folder, ".hidden/d.md"), "# D\n\nNobody should read this.\n");
+    writeFileSync(join(folder, ".hidden/e.md"), "# E\n\nThe pump of hall E was inspected by Ed Rowe.\n");
+    symlinkSync("../.hidden/e.md", join(folder, "more/e.md"));
+    symlinkSync("..", join(folder, "more/up"));
+    symlinkSync("nowhere", join(folder, "more/gone.md"));
+    mkdirSync(join(folder, "empty"));
+    const [nothing] = await many([["document", "add", join(folder, "empty"), "--json"]], settings);
+    assert.deepEqual([nothing!.code, errorOf(nothing!).code], [exitCodes.usage.code, "usage"]);
     const questions = Array.from({ length: 6 }, (_, n) =>
       JSON.stringify({
         instruction: `Who inspected hall ${n}?`,
@@ -180,7 +187,7 @@ describe("with an appliance", () => {
     };
     assert.deepEqual(
       documents.map(({ name }) => name),
-      ["a.md", "b.md"],
+      ["a.md", "b.md", "e.md"],
     );
     assert.deepEqual(
       failed.map(({ path, code }) => [path, code]),
@@ -289,11 +296,11 @@ describe("with an appliance", () => {
     assert.equal(errorOf(await ask()).code, "unauthorized", "it is another appliance's");
     writeFileSync(path, it.key, { mode: 0o600 });
     assert.equal((await ask()).code, exitCodes.ok.code);
-    writeFileSync(join(HOME, "open"), it.key, { mode: 0o644 });
     mkdirSync(join(HOME, "other/.config/plumbline"), { recursive: true });
     writeFileSync(join(HOME, "other/.config/plumbline/key"), it.key, { mode: 0o644 });
     assert.equal(errorOf(await ask({ HOME: join(HOME, "other") })).code, "config_invalid");
     assert.equal(errorOf(await ask({ HOME: join(HOME, "none") })).code, "key_missing");
+    assert.equal(errorOf(await ask({ PLUMBLINE_KEY: `${it.key.slice(0, 11)}…` })).code, "config_invalid");
   });
 });
 

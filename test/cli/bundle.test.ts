@@ -1,9 +1,9 @@
 // The verbs of bundles: a key, a bundle of a release with models, and its application.
 import assert from "node:assert/strict";
-import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
-import { places } from "../../src/base/config.ts";
+import { installation, places } from "../../src/base/config.ts";
 import { sha256OfFile } from "../../src/base/files.ts";
 import { type Finished, finish, startProcess } from "../../src/base/processes.ts";
 import { answerOf as answerOfVerb } from "../../src/cli/bundle/site.ts";
@@ -58,6 +58,27 @@ test("applied, a bundle's models are there and its program lies ready; applied a
     [done.models.map(({ model_id }) => ["there already", model_id]), "there already"],
   );
   assert.deepEqual(await modelsOf(settings), names);
+});
+
+test("where there is no plumbline, the README's commands extract the program and run it", async (context) => {
+  const { path, out, folder } = await makeBundle(context, []);
+  const commands = [
+    "tar -xf plumbline.bundle program",
+    "sha256sum program/*",
+    "chmod +x program/*",
+    "sudo program/plumbline-VERSION-linux-x64 install",
+  ];
+  const readme = readFileSync(join(installation, "README.md"), "utf8");
+  const places = commands.map((line) => readme.indexOf(`\`${line}\``));
+  assert.deepEqual(
+    places,
+    places.filter((place) => place >= 0).sort((a, b) => a - b),
+  );
+  symlinkSync(path, join(out, "plumbline.bundle"));
+  const script = commands.join(" && ").replace("VERSION", "9.9.9").replace("sudo ", "");
+  const { code, stdout, stderr } = await finish(startProcess("sh", ["-c", script], { cwd: out }), limits);
+  assert.equal(code, 0, stderr);
+  assert.ok(stdout.startsWith(await sha256OfFile(join(folder, "executable-9.9.9"))), stdout);
 });
 
 test("beside an appliance that serves, it imports the models", async (context) => {

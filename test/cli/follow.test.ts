@@ -146,6 +146,47 @@ test("an appliance behind a proxy's path is asked there", async (context) => {
   assert.deepEqual(asked, ["/plumbline/api/v3/documents?limit=5"]);
 });
 
+test("a benchmark of serving asks where the settings say", async (context) => {
+  const asked: string[] = [];
+  const { server, address } = await serving((request, response) => {
+    asked.push(request.url!);
+    const chunks = [{ choices: [{ text: "Six" }] }, { usage: { completion_tokens: 3 } }];
+    response.end(`${chunks.map((chunk) => `data: ${json(chunk)}\n\n`).join("")}data: [DONE]\n\n`);
+  });
+  context.after(() => server.close());
+  const words = ["bench", "serve", "--key", "pl_x", "--model", "m", "--clients", "1", "--requests", "1", "--json"];
+  const [byUrl] = await many([[...words, "--url", `${address}/by-url/`]]);
+  const [bySetting] = await many([words], { PLUMBLINE_ADDRESS: `${address}/by-setting` });
+  assert.deepEqual([byUrl!.code, bySetting!.code], [0, 0], byUrl!.stdout + bySetting!.stdout);
+  assert.deepEqual(
+    asked,
+    ["/by-url", "/by-setting"].map((path) => `${path}/api/v3/inference/completions`),
+  );
+});
+
+test("an answer that breaks off is an appliance that does not answer", async (context) => {
+  const { server, address } = await serving((_, response) => {
+    response.writeHead(200, { "content-length": "100" }).write("{", () => response.socket!.destroy());
+  });
+  context.after(() => server.close());
+  const client = createClient(address, "pl_x");
+  const isGone = (error: Failure): boolean => error.code === "api_unreachable" && error.message.includes(address);
+  await assert.rejects(client.api["documents.list"](), isGone);
+  await assert.rejects(client.text("documents.text", { params: { document_id: "x" } }), isGone);
+  await assert.rejects(async () => {
+    for await (const _ of client.stream("inference.chat", { body: {} }));
+  }, isGone);
+});
+
+test("what answers in no JSON is no appliance", async (context) => {
+  const { server, address } = await serving((_, response) => response.end("<!doctype html><title>Router</title>"));
+  context.after(() => server.close());
+  await assert.rejects(createClient(address, "pl_x").api["documents.list"](), (error: Failure) => {
+    assert.deepEqual([error.code, error.message.includes("Router")], ["api_refused", true]);
+    return true;
+  });
+});
+
 test("an appliance that starts again is waited for", async (context) => {
   const record = (status: string) => json({ status, progress_detail: null, error: null });
   const first = await serving((_, response) => response.end(record("PROCESSING")));
@@ -184,6 +225,23 @@ test("an auto-align is followed through a pause that was ended, and to one that 
     shown.map(({ phase }) => phase),
     ["paused", "running, distil", "paused"],
   );
+});
+
+test("an auto-align that is only recorded is told as such, and not waited for", async (context) => {
+  const record = {
+    ...{ auto_align_id: "a", status: "RECORDED", phase: null, target_score: 85, dev: null, cards: [], looks: [] },
+    ...{ hours: { spent: 0, left: null }, help: [], model_id: null, evaluation_id: null, error: null },
+  };
+  const { server, address } = await serving((request, response) => {
+    if (request.url!.endsWith("/events")) response.writeHead(200, { "content-type": "text/event-stream" }).end();
+    else response.end(json({ ...record, message: "The request is recorded but not executed" }));
+  });
+  context.after(() => server.close());
+  const settings = { PLUMBLINE_KEY: "pl_x", PLUMBLINE_ADDRESS: address };
+  const [created] = await many([["auto-align", "create", "b", "--target", "85"]], settings);
+  assert.equal(created!.code, 0, created!.stderr);
+  assert.match(created!.stderr, /^a is RECORDED: The request is recorded but not executed$/m);
+  assert.match(created!.stdout, /^status +RECORDED$/m);
 });
 
 test("work that fails is a failure with its reason, and what was stopped is no failure but stopped", async (context) => {

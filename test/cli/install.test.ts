@@ -2,12 +2,23 @@
 // The real ones need root. They see folders of their own in the place of /etc, /run and /var/cache, so that the machine that
 // tests has nothing of it.
 import assert from "node:assert/strict";
-import { cpSync, existsSync, mkdirSync, readFileSync, readlinkSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import {
+  chmodSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
+import { dirname, join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { settings } from "../../src/base/config.ts";
 import { type Finished, finish, startProcess } from "../../src/base/processes.ts";
 import { exitCodes } from "../../src/cli/exit-codes.ts";
+import { makeVersion } from "../helpers/installed.ts";
 import { launcher, plumbline, temporaryFolder } from "./plumbline.ts";
 
 interface Report {
@@ -61,7 +72,11 @@ const hardening = [
   ...["SystemCallArchitectures=native", "MemoryMax=90%", "TasksMax=512", "LimitCORE=0", "Restart=always"],
 ];
 
-const canInstall = process.getuid?.() === 0 && existsSync("/usr/sbin/useradd");
+/** The service runs this tree where it is, so its user must be able to enter it. */
+const isOpen = (path: string): boolean =>
+  path === "/" || ((statSync(path).mode & 0o001) !== 0 && isOpen(dirname(path)));
+const canInstall = process.getuid?.() === 0 && existsSync("/usr/sbin/useradd") && isOpen(launcher);
+const needed = "needs root, and a tree that every user can enter";
 
 test("a dry run names every step and the content of every file, and changes nothing", async (context) => {
   const folder = temporaryFolder(context);
@@ -100,7 +115,7 @@ test("what cannot be written into a unit is refused", async () => {
 });
 
 test("whatever the umask, the service's user reaches what was installed", {
-  skip: !canInstall && "needs root",
+  skip: !canInstall && needed,
 }, async (context) => {
   const { folder, etc, wanted, answer } = makeMachine(context, "077");
   await answer("install", ...wanted);
@@ -110,7 +125,47 @@ test("whatever the umask, the service's user reaches what was installed", {
   assert.deepEqual([modeOf(join(folder, "var/lib/data")), modeOf(join(etc, "plumbline"))], ["700", "755"]);
 });
 
-test("installed, installed again, uninstalled, purged", { skip: !canInstall && "needs root" }, async (context) => {
+test("a source tree that the service's user cannot enter is refused before anything is changed", {
+  skip: !canInstall && needed,
+}, async (context) => {
+  const { folder, etc, wanted, run } = makeMachine(context);
+  chmodSync(folder, 0o711);
+  const home = join(folder, "home");
+  mkdirSync(home, { mode: 0o700 });
+  const program = makeVersion(home, "1.0.0");
+  const refused = await run(program, "install", ...wanted);
+  assert.equal(refused.code, exitCodes.usage.code, refused.stdout);
+  assert.match(refused.stderr, new RegExp(`plumbline-test cannot run ${program}: .*/opt`));
+  assert.ok(!readFileSync(join(etc, "passwd"), "utf8").includes("plumbline-test"));
+  assert.equal(existsSync(join(folder, "var")), false);
+
+  chmodSync(home, 0o711);
+  assert.equal((await run(program, "install", ...wanted)).code, 0);
+  chmodSync(home, 0o700);
+  assert.equal((await run(program, "install", ...wanted)).code, exitCodes.usage.code, "its user is there by now");
+});
+
+test("beside an installed service, no key is made in a new data folder", {
+  skip: !canInstall && needed,
+}, async (context) => {
+  const { folder, wanted, run, answer } = makeMachine(context);
+  await answer("install", ...wanted);
+  // Only this command sees it where services are installed. Without another choice, a release's data is beside its executable.
+  const there = `mount --bind ${join(folder, "usr")} /usr/local && exec "$@"`;
+  const create = (...env: string[]) =>
+    run("sh", "-c", there, "sh", "env", ...env, launcher, "key", "create", "--user", "ann");
+  const release = join(folder, "release");
+  const refused = await create(`PLUMBLINE_EXECUTABLE=${release}/plumbline`, `PLUMBLINE_DATA=${release}/data`);
+  assert.equal(refused.code, exitCodes.usage.code, refused.stdout);
+  const data = join(folder, "var/lib/data");
+  const command = `runuser -u plumbline-test -- env PLUMBLINE_DATA=${data} /usr/local/bin/plumbline`;
+  assert.ok(refused.stderr.includes(`as root, begin the command with ${command}`), refused.stderr);
+  assert.equal(existsSync(release), false);
+  const named = await create(`PLUMBLINE_DATA=${data}`, "PLUMBLINE_STARTER_MODEL=none.gguf");
+  assert.match(named.stdout, /^pl_/, named.stderr);
+});
+
+test("installed, installed again, uninstalled, purged", { skip: !canInstall && needed }, async (context) => {
   const { folder, etc, where, wanted, run, answer } = makeMachine(context);
   const data = join(folder, "var/lib/data");
   const installed = await answer("install", ...wanted);

@@ -179,7 +179,7 @@ const commands: [words: string[], end: End][] = [
     ["run_folder_invalid", "usage"],
   ],
   [
-    ["fit-prior", "--workflow", "none"],
+    ["fit-prior", "--none"],
     ["usage", "usage"],
   ],
   [

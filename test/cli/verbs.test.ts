@@ -1,16 +1,17 @@
 // Every verb explains itself, says what is wrong with its use in one line, and answers programs in JSON.
 import assert from "node:assert/strict";
-import { chmodSync, existsSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import Database from "better-sqlite3";
 import { installation } from "../../src/base/config.ts";
 import { failures } from "../../src/base/errors.ts";
-import { startProcess } from "../../src/base/processes.ts";
+import { finish, startProcess } from "../../src/base/processes.ts";
 import { checkDecodeThread } from "../../src/cli/checks.ts";
 import type { Grammar } from "../../src/cli/completion/scripts.ts";
 import { grammarOf } from "../../src/cli/completion.ts";
 import { exitCodes } from "../../src/cli/exit-codes.ts";
+import { secondsText } from "../../src/cli/output.ts";
 import { createProgram } from "../../src/cli/verbs.ts";
 import { missingIndexes } from "../../src/store/indexes.ts";
 import { many } from "./many.ts";
@@ -180,6 +181,64 @@ test("doctor --fix puts modes right and removes what was left half written, and 
     serving.child.kill("SIGKILL");
     await serving.child.ended;
   }
+});
+
+test("of another user's data folder doctor says what is wrong, and changes nothing", {
+  skip: process.getuid?.() !== 0 && "needs root",
+}, async (context) => {
+  const folder = temporaryFolder(context);
+  const data = join(folder, "data");
+  chmodSync(folder, 0o711);
+  mkdirSync(join(data, "uploads"), { recursive: true, mode: 0o700 });
+  writeFileSync(join(data, "lock"), "", { mode: 0o600 });
+  const env = { PLUMBLINE_DATA: data, PLUMBLINE_PORT: "0", HOME: folder };
+  const other = { env, cwd: "/", as: { uid: 65_534, gid: 65_534 } };
+  for (const mode of [0o700, 0o755]) {
+    chmodSync(data, mode);
+    for (const words of [["doctor"], ["doctor", "--fix"]]) {
+      const child = startProcess(join(installation, "bin/plumbline"), [...words, "--json"], other);
+      const { stdout } = await finish(child, { timeoutMs: 60_000, maxBytes: 1 << 20 });
+      const { checks, mended } = JSON.parse(stdout) as {
+        checks?: { name: string; ok: boolean; hint: string }[];
+        mended?: string[];
+      };
+      for (const name of ["permissions", "leftovers"]) {
+        const found = checks?.find((check) => check.name === name);
+        assert.equal(found?.ok, false, stdout);
+        assert.match(found.hint, /as the owner of the folder/);
+      }
+      assert.deepEqual(mended ?? [], []);
+    }
+    assert.equal(statSync(data).mode & 0o777, mode);
+  }
+});
+
+test("a folder of PATH in which nothing may be run means no driver, and is no failure", async (context) => {
+  const folder = temporaryFolder(context);
+  writeFileSync(join(folder, "nvidia-smi"), "", { mode: 0o644 });
+  const settings = { PLUMBLINE_DATA: join(folder, "data"), PLUMBLINE_PORT: "0", PATH: `${folder}:${process.env.PATH}` };
+  const { stdout } = await plumbline(["doctor", "--json"], settings);
+  const { checks } = JSON.parse(stdout) as { checks: { name: string; found: string }[] };
+  assert.match(checks.find(({ name }) => name === "gpu")!.found, /no NVIDIA driver is installed|driver \d/);
+});
+
+test("an address that is not this machine's is a wrong setting, and the hint names it", async (context) => {
+  const data = temporaryFolder(context);
+  const settings = { PLUMBLINE_DATA: data, PLUMBLINE_STARTER_MODEL: "none.gguf", PLUMBLINE_HOST: "192.0.2.1" };
+  const told = await plumbline(["doctor", "--json"], settings);
+  const { checks } = JSON.parse(told.stdout) as { checks: { name: string; hint: string }[] };
+  assert.match(checks.find(({ name }) => name === "port")!.hint, /^Set PLUMBLINE_HOST /);
+  // Without a key it would listen on loopback.
+  assert.equal((await plumbline(["key", "create", "--user", "ann"], settings)).code, 0);
+  const served = await plumbline(["serve", "--json"], settings);
+  assert.equal(served.code, exitCodes.usage.code);
+  const { error } = JSON.parse(served.stdout) as { error: { code: string; message: string } };
+  assert.deepEqual([error.code, /Set PLUMBLINE_HOST /.test(error.message)], ["config_invalid", true], error.message);
+});
+
+test("seconds are rounded before they become minutes", () => {
+  const seconds = [0.4, 59.7, 119.6, 3599.7, 7325];
+  assert.deepEqual(seconds.map(secondsText), ["0 s", "1 min 0 s", "2 min 0 s", "1 h 0 min", "2 h 2 min"]);
 });
 
 test("doctor loads the decode thread, and says what to do where it is missing or broken", async (context) => {

@@ -64,9 +64,12 @@ describe("the console", { skip: withoutBrowser }, () => {
 
   test("a wrong key is told apart, and the right one is entered once for the session", async () => {
     const { page, wrong } = await openPage(browser, serving.address, { refused: /\/api\/v3\/keys/ });
-    await page.getByLabel("API key").fill("pl_wrong");
-    await page.getByRole("button", { name: "Open the console" }).click();
-    await page.getByRole("alert").getByText("does not know this key").waitFor();
+    // The first is a key as the console's own list shortens it.
+    for (const text of ["pl_abcdefgh…", "pl_wrong"]) {
+      await page.getByLabel("API key").fill(text);
+      await page.getByRole("button", { name: "Open the console" }).click();
+      await page.getByRole("alert").getByText("does not know this key").waitFor();
+    }
     assert.deepEqual(await seriousFindings(page), []);
     await picture(page, "sign-in");
     await signIn(page, key);

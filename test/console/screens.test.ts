@@ -23,12 +23,12 @@ describe("with work done", { skip: withoutBrowser }, () => {
     const [, second, hasty] = it.made;
     const compared = `model=${hasty!.modelId}&with=${second!.modelId}&benchmark=${it.benchmarkId}`;
     return [
-      ["home", "home", [/Harbour, third/, /ran out of memory|FAILED|failed|fehlgeschlagen/], 0],
+      ["home", "home", [/Harbour, third/, /ran out of memory/], 0],
       ["documents", "documents", [/Quays\.md/], 0],
       [
         "document",
         `documents/${it.documents[0]!.id}?alignment=${second!.alignmentId}`,
-        [/Quay 7 opens at/, /40 (of|von) 41|40 \/ 41|41/],
+        [/Quay 7 opens at/, /40 (of|von) 41/],
         0,
       ],
       ["alignments", "alignments", [/Harbour, third/, /140 \/ 400 (steps|Schritte)/], 0],
@@ -60,7 +60,7 @@ describe("with work done", { skip: withoutBrowser }, () => {
       ["evaluations", "evaluations", [/Opening hours/], 0],
       ["evaluation", `evaluations/${it.evaluations[3]}`, [/(A gain of 40\.5 points|Ein Gewinn von 40,5 Punkten)/], 0],
       ["compare", `evaluations/compare?${compared}`, [/quay 10/i], 0],
-      ["benchmark", `benchmarks/${it.benchmarkId}`, [/60/], 0],
+      ["benchmark", `benchmarks/${it.benchmarkId}`, [/60 (of|von) 60/], 0],
       ["agent", `agents/${it.agentId}`, [/quay 8/], 0],
       ["keys", "keys", [/console/], 0],
       ["system", "system", [/key: made|Schlüssel: angelegt/, /(Rows|Zeilen) 1–25/], 0],

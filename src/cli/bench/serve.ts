@@ -74,7 +74,7 @@ export async function benchServing(bench: ServeBench, onAnswer: (done: number) =
 
 async function ask(bench: ServeBench, index: number): Promise<Timing> {
   const startedMs = performance.now();
-  const response = await fetch(new URL("/api/v3/inference/completions", bench.url), {
+  const response = await fetch(`${bench.url}/api/v3/inference/completions`, {
     method: "POST",
     headers: { "content-type": "application/json", authorization: `Bearer ${bench.key}` },
     body: JSON.stringify({

@@ -1,11 +1,12 @@
 // Runs the demo's steps in order, and times each.
 import type { Client } from "../client.ts";
+import { followAlignment, followEvaluation } from "../follow.ts";
 import { note } from "../output.ts";
 import { tenths, watchRun } from "../phases.ts";
 import type { Progress } from "../progress.ts";
 import type { Material } from "./material.ts";
 import { type Report, reportOf, saidText } from "./report.ts";
-import { align, ask, deploy, evaluate, evaluationResults, firstBaseModel, upload } from "./steps.ts";
+import { ask, deploy, evaluate, firstBaseModel, startAlignment, upload } from "./steps.ts";
 
 /**
  * The idempotency key of a step. It is the same each time, so a demo that was interrupted and is restarted within a day
@@ -48,14 +49,13 @@ export async function drive(
       benchmark_id: benchmarkId,
       workflow_id: workflow,
     };
-    const idempotencyKey = keyOf(workflow, "alignment");
-    const { alignment_id } = await client.api["alignments.create"]({ body, idempotencyKey, signal });
-    return align(client, alignment_id, run.see, progress, signal);
+    const alignmentId = await startAlignment(client, body, (what) => keyOf(workflow, what), signal);
+    return followAlignment(client, alignmentId, progress, signal, run.see);
   });
   const modelId = String(status.model_id);
   await watch.time("deploy", () => deploy(client, modelId, progress, signal));
   const aligned = await watch.time("evaluate_aligned", () =>
-    evaluationResults(client, String(status.evaluation_id), "evaluating the aligned model", progress, signal),
+    followEvaluation(client, String(status.evaluation_id), progress, signal, "evaluating the aligned model"),
   );
 
   const model = await client.api["models.get"]({ params: { model_id: modelId }, signal });

@@ -1,9 +1,8 @@
 // The demo's steps. They use only the REST API, so any other client could make the same calls.
 import { setTimeout as delay } from "node:timers/promises";
 import { Failure } from "../../base/errors.ts";
-import type { RunEvent } from "../../contract/run-folder.ts";
 import type { Client, Replies } from "../client.ts";
-import { type AlignmentStatus, followAlignment, followDeployment, followEvaluation } from "../follow.ts";
+import { type AlignmentStatus, followDeployment, followEvaluation } from "../follow.ts";
 import type { Progress } from "../progress.ts";
 import type { Material } from "./material.ts";
 
@@ -68,25 +67,31 @@ export async function evaluate(
   { progress, signal, idempotencyKey }: { progress: Progress; signal: AbortSignal; idempotencyKey: string },
 ): Promise<Results> {
   const { evaluation_id } = await client.api["evaluations.create"]({ body, idempotencyKey, signal });
-  return evaluationResults(client, evaluation_id, "evaluating the base", progress, signal);
+  return followEvaluation(client, evaluation_id, progress, signal, "evaluating the base");
 }
 
-export const evaluationResults = (
+/**
+ * Starts the alignment and returns its id. One that an earlier command started is taken up, unless it failed or was stopped. Each such
+ * end gives the next one another idempotency key.
+ */
+export async function startAlignment(
   client: Client,
-  evaluationId: string,
-  phase: string,
-  progress: Progress,
+  body: object,
+  keyOf: (what: string) => string,
   signal: AbortSignal,
-): Promise<Results> => followEvaluation(client, evaluationId, progress, signal, phase);
-
-/** Follows an alignment until it is completed. Calls `onEvent` once with each event of the run. */
-export const align = (
-  client: Client,
-  alignmentId: string,
-  onEvent: (event: RunEvent) => void,
-  progress: Progress,
-  signal: AbortSignal,
-): Promise<Status> => followAlignment(client, alignmentId, progress, signal, onEvent);
+): Promise<string> {
+  const ended = ["FAILED", "STOPPED"].map((status) =>
+    client.api["alignments.list"]({ query: { status, limit: 100 }, signal }),
+  );
+  const lost = new Set(
+    (await Promise.all(ended)).flatMap(({ alignment_projects }) => alignment_projects.map(({ id }) => id)),
+  );
+  for (let what = "alignment"; ; ) {
+    const { alignment_id } = await client.api["alignments.create"]({ body, idempotencyKey: keyOf(what), signal });
+    if (!lost.has(alignment_id)) return alignment_id;
+    what = `after-${alignment_id}`;
+  }
+}
 
 export async function deploy(client: Client, modelId: string, progress: Progress, signal: AbortSignal): Promise<void> {
   await client.api["models.deploy"]({ params: { model_id: modelId }, signal });

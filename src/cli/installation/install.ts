@@ -52,11 +52,14 @@ export async function planInstall(wanted: Partial<Wanted>, at: Layout): Promise<
     made_user: before?.made_user ?? (await findAccount(user)) === null,
   };
   const place = at.programOf(version);
-  const unit = renderUnit(installed, at, await targetOf(program, place));
+  const target = await targetOf(program, place);
+  const unit = renderUnit(installed, at, target);
   const starts = await isSystemdRunning();
   let isUnitNew = false;
   const accountOf = async (): Promise<Account> => (await findAccount(user))!;
   const steps: Step[] = [
+    // A source tree is not copied, so the service runs it where it is. A home folder lets no other user in.
+    ...(target === place ? [] : [reachStep(user, target)]),
     {
       what: `create the system user ${user}`,
       isDone: async () => (await findAccount(user)) !== null,
@@ -128,6 +131,27 @@ export async function planInstall(wanted: Partial<Wanted>, at: Layout): Promise<
       },
     );
   return { version, steps, installed, starts };
+}
+
+const reachStep = (user: string, program: string): Step => ({
+  what: `check that ${user} can run ${program}`,
+  isDone: () => canRun(user, program),
+  async act() {
+    throw new Failure(
+      "usage",
+      `${user} cannot run ${program}: move the source tree, for example to /opt, or run chmod o+x on the folders above it`,
+    );
+  },
+});
+
+/** Whether a user may run a program; if there is no such user yet, whether one without rights of its own may. */
+async function canRun(user: string, program: string): Promise<boolean> {
+  const account = await findAccount(user);
+  const as =
+    account === null
+      ? ["--reuid=65534", "--regid=65534", "--clear-groups"]
+      : [`--reuid=${account.uid}`, `--regid=${account.gid}`, "--init-groups"];
+  return succeeds("setpriv", ...as, "test", "-x", program);
 }
 
 const succeedsShowing = async (line: string): Promise<boolean> =>

@@ -67,6 +67,10 @@ export const upgradeBackup = (data: string): string => `${data}.before-upgrade`;
  */
 export const bundleStaging = (data: string): string => `${data}.bundle`;
 
+/** What root types before a verb, so that it works on the service's data as the service's user. */
+export const serviceCommand = ({ user, data }: Installation, { command }: Layout): string =>
+  `runuser -u ${user} -- env PLUMBLINE_DATA=${data} ${command}`;
+
 export async function readInstallation({ record, library }: Layout): Promise<Installation | null> {
   try {
     return JSON.parse(await readFile(record, "utf8")) as Installation;

@@ -6,7 +6,7 @@ import { parseEnv } from "node:util";
 import { type Config, places, readConfig, starterName } from "../../base/config.ts";
 import { Failure } from "../../base/errors.ts";
 import { isErrno } from "../../base/files.ts";
-import { tryLock } from "../../base/lock.ts";
+import { isLocked } from "../../base/lock.ts";
 import { startDetached } from "../../base/processes.ts";
 import { sleep } from "../../base/time.ts";
 import { asService } from "./account.ts";
@@ -125,13 +125,7 @@ function settingsOf({ environment, data }: Installation): Record<string, string>
 export const configOf = (installed: Installation): Config => readConfig(settingsOf(installed));
 
 /** Whether the data folder's lock is held, by an appliance or by a verb that needs the folder for itself. */
-function isHeld(data: string): boolean {
-  const path = places(data).lock;
-  if (!statSync(path, { throwIfNoEntry: false })) return false;
-  const lock = tryLock(path);
-  lock?.release();
-  return lock === null;
-}
+const isHeld = (data: string): boolean => isLocked(places(data).lock);
 
 async function lockFree(data: string, withinMs: number): Promise<true> {
   for (let waited = 0; isHeld(data); waited += 100) {

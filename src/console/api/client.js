@@ -39,7 +39,7 @@ const operation = (name) =>
 export const may = (name) => hasScope(operation(name)[0]);
 
 /** @param {Name} name @param {CallInput} input */
-export function pathOf(name, { params = {}, query = {} } = {}) {
+function pathOf(name, { params = {}, query = {} } = {}) {
 	const [, , place] = operation(name);
 	const path = (place.startsWith("/") ? place : `/api/v3/${place}`).replace(/\{(\w+)\}/g, (_, one) =>
 		encodeURIComponent((typeof params === "string" ? params : params[one]) ?? ""),

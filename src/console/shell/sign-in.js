@@ -14,7 +14,8 @@ export function showSignIn(place) {
 		form([{ name: "key", label: t("signin.key"), type: "password", required: true, hint: t("signin.hint") }], {
 			submit: t("signin.submit"),
 			async onSubmit({ key }) {
-				const record = await recordOfKey(String(key));
+				// Text outside ASCII, such as the «…» of a shortened key, is no key, and no header can carry it.
+				const record = /^[\x20-\x7e]*$/.test(String(key)) ? await recordOfKey(String(key)) : null;
 				if (record === null) throw new ApiError(401, { message: t("signin.wrong"), hint: t("signin.check") }, []);
 				rememberKey(String(key), record.scopes);
 			},
