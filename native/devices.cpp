@@ -14,13 +14,10 @@
 
 namespace {
 
-std::string mebibytes(int64_t bytes) { return std::to_string((bytes + (1 << 20) - 1) >> 20) + " MiB"; }
-
 OpenedDevice fitting(std::unique_ptr<Backend> backend, int64_t memory_bytes, std::string reason) {
     const int64_t limit = memory_bytes == 0 ? backend->memory() : std::min(memory_bytes, backend->memory());
     const int64_t least = backend->model_bytes() + backend->pass_bytes(nullptr, 1, 1, Keep::nothing, 0);
-    if (least > limit)
-        throw Failure("out_of_memory", "the model needs " + mebibytes(least) + " in all, the limit is " + mebibytes(limit), "Allow more memory, or use a smaller model.");
+    if (least > limit) out_of_memory("the model", least, limit, "a smaller model");
     return {std::move(backend), limit, std::move(reason), false};
 }
 
@@ -63,8 +60,7 @@ GpuWay this_machines_gpu() {
 OpenedDevice open_device(const ModelSource & source, int threads, int64_t memory_bytes, const DeviceOptions & options, const GpuWay & gpu) {
     // Made-up weights are made in the machine's memory first, whichever device they go to.
     const int64_t machine = static_cast<int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE), made = source.path.empty() ? stored_bytes(source.shape, source.type) : 0;
-    if (const int64_t allowed = memory_bytes == 0 ? machine : std::min(memory_bytes, machine); made > allowed)
-        throw Failure("out_of_memory", "the model needs " + mebibytes(made) + " in all, the limit is " + mebibytes(allowed), "Allow more memory, or use a smaller model.");
+    if (const int64_t allowed = memory_bytes == 0 ? machine : std::min(memory_bytes, machine); made > allowed) out_of_memory("the model", made, allowed, "a smaller model");
     const Number precision = options.precision.value_or(Number::bf16);
     if (options.choice == DeviceChoice::cpu) return on_cpu(source, threads, memory_bytes, options, "asked for");
     if (options.choice == DeviceChoice::cuda) return proven(fitting(gpu.open(source, threads, precision), options.gpu_memory_bytes, "asked for"));

@@ -7,12 +7,7 @@
 
 namespace {
 
-std::string mebibytes(int64_t bytes) { return std::to_string((bytes + (1 << 20) - 1) >> 20) + " MiB"; }
-
-[[noreturn]] void out_of_memory(const std::string & what, int64_t needed, int64_t limit) {
-    throw Failure("out_of_memory", what + " needs " + mebibytes(needed) + " in all, the limit is " + mebibytes(limit),
-                  "Allow more memory, or use shorter rows or a smaller adapter.");
-}
+constexpr const char * smaller_work = "shorter rows or a smaller adapter";
 
 [[noreturn]] void bad_rows(const std::string & what) { throw Failure("bad_request", what, "See the rows and their arrays in protocol.md."); }
 
@@ -105,7 +100,7 @@ const Adapter & Trainer::create_adapter(const std::string & name, const AdapterS
     if (adapters_.count(name)) throw Failure("adapter_exists", "there is an adapter " + name + " already", "Drop it, or choose another name.");
     shape.check(m);
     const int64_t needed = resident_bytes() + model_->adapter_bytes(shape) + model_->pass_bytes(&shape, 1, 1, Keep::activations, 0);
-    if (needed > memory_limit_) out_of_memory("the adapter", needed, memory_limit_);
+    if (needed > memory_limit_) out_of_memory("the adapter", needed, memory_limit_, smaller_work);
     make_room(model_->adapter_bytes(shape));
     return *(adapters_[name] = std::make_unique<Adapter>(m, shape));
 }
@@ -177,7 +172,7 @@ int64_t Trainer::fitting_tokens(const Adapter * adapter, int64_t longest_row, in
     };
     int64_t tokens = std::max(longest_row, std::min(wanted, model_->pass_tokens()));
     while (needed(tokens) > memory_limit_ && tokens > longest_row) tokens = std::max(longest_row, tokens / 2);
-    if (needed(tokens) > memory_limit_) out_of_memory("a row of " + std::to_string(longest_row) + " tokens", needed(tokens), memory_limit_);
+    if (needed(tokens) > memory_limit_) out_of_memory("a row of " + std::to_string(longest_row) + " tokens", needed(tokens), memory_limit_, smaller_work);
     return tokens;
 }
 

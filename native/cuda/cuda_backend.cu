@@ -1,6 +1,7 @@
 #include "cuda/cuda_backend.h"
 
 #include <chrono>
+#include <cstdio>
 
 #include "cuda/cuda_device.cuh"
 #include "cuda/device_transformer.h"
@@ -12,6 +13,30 @@ extern template void attention_backward(CudaDevice &, const gpu::AttentionInputs
 namespace {
 
 constexpr int least_major = 8; // the kernels need the bf16 instructions of Ampere
+
+double measured_rate(Number precision) {
+    using Clock = std::chrono::steady_clock;
+    constexpr int64_t size = 4096, at_once = 8;
+    CudaDevice device(0);
+    // The values are random, because a device computes with zeros at a higher clock.
+    std::vector<float> values(size * size);
+    for (size_t i = 0; i < values.size(); i++) values[i] = static_cast<float>(2 * random_uniform(1, i) - 1);
+    std::vector<ggml_bf16_t> narrow(values.size());
+    ggml_fp32_to_bf16_row(values.data(), narrow.data(), size * size);
+    const int64_t bytes = size * size * bytes_of(precision);
+    const DeviceMemory<CudaDevice> a(device, bytes), b(device, bytes), c(device, bytes);
+    for (const auto * matrix : {&a, &b}) device.write(matrix->at<void>(), precision == Number::bf16 ? static_cast<const void *>(narrow.data()) : values.data(), bytes);
+    double best = 0;
+    const auto start = Clock::now();
+    while (Clock::now() - start < std::chrono::milliseconds(200)) {
+        const auto begin = Clock::now();
+        for (int64_t i = 0; i < at_once; i++) device.gemm({false, true, size, size, size, 1, a.at<void>(), size, b.at<void>(), size, 0, c.at<void>(), size, precision, precision});
+        uint32_t waited_for;
+        device.read(&waited_for, c.at<void>(), sizeof waited_for);
+        best = std::max(best, 2.0 * size * size * size * at_once / std::chrono::duration<double>(Clock::now() - begin).count());
+    }
+    return best;
+}
 
 } // namespace
 
@@ -34,27 +59,14 @@ std::string why_no_gpu() {
 
 std::optional<double> gpu_gemm_rate(Number precision) {
     if (!why_no_gpu().empty()) return std::nullopt;
-    using Clock = std::chrono::steady_clock;
-    constexpr int64_t size = 4096, at_once = 8;
-    CudaDevice device(0);
-    // The values are random, because a device computes with zeros at a higher clock.
-    std::vector<float> values(size * size);
-    for (size_t i = 0; i < values.size(); i++) values[i] = static_cast<float>(2 * random_uniform(1, i) - 1);
-    std::vector<ggml_bf16_t> narrow(values.size());
-    ggml_fp32_to_bf16_row(values.data(), narrow.data(), size * size);
-    const int64_t bytes = size * size * bytes_of(precision);
-    const DeviceMemory<CudaDevice> a(device, bytes), b(device, bytes), c(device, bytes);
-    for (const auto * matrix : {&a, &b}) device.write(matrix->at<void>(), precision == Number::bf16 ? static_cast<const void *>(narrow.data()) : values.data(), bytes);
-    double best = 0;
-    const auto start = Clock::now();
-    while (Clock::now() - start < std::chrono::milliseconds(200)) {
-        const auto begin = Clock::now();
-        for (int64_t i = 0; i < at_once; i++) device.gemm({false, true, size, size, size, 1, a.at<void>(), size, b.at<void>(), size, 0, c.at<void>(), size, precision, precision});
-        uint32_t waited_for;
-        device.read(&waited_for, c.at<void>(), sizeof waited_for);
-        best = std::max(best, 2.0 * size * size * size * at_once / std::chrono::duration<double>(Clock::now() - begin).count());
+    try {
+        return measured_rate(precision);
+    } catch (const Failure & failure) {
+        // A GPU that others fill or hold has no rate now. `estimate` can answer without it.
+        if (failure.code != "out_of_memory" && failure.code != "device_unavailable") throw;
+        std::fprintf(stderr, "the GPU's speed was not measured: %s\n", failure.what());
+        return std::nullopt;
     }
-    return best;
 }
 
 std::unique_ptr<Backend> open_on_gpu(const ModelSource & source, int threads, Number precision, Replays replays) {

@@ -11,8 +11,8 @@
 std::string why_no_gpu();
 
 /**
- * Multiplications and additions per second that the first GPU reaches in products of a model's size. Takes 0.2 s. Nothing when there is no
- * GPU.
+ * Multiplications and additions per second that the first GPU reaches in products of a model's size. Takes 0.2 s. Nothing when no GPU
+ * can be used now: there is none, or others fill or hold it.
  */
 std::optional<double> gpu_gemm_rate(Number precision);
 

@@ -76,7 +76,7 @@ void DeviceTransformer<Device, T>::forward_layers(const Adapter * adapter, Place
         const LayerOffsets & l = offsets(layer);
         const std::array<Group, groups_per_layer> * groups = adapter ? &adapter->layers[layer] : nullptr;
         T * h = at<T>(plan_.normed);
-        device_->launch(gpu::RmsNorm<float, T>{x, nullptr, w.attn_norm, shape().norm_eps, d, h, at<T>(l.x), at<float>(l.attn_inv)}, tokens(), 1, wide);
+        device_->launch(gpu::RmsNorm<T>{x, nullptr, w.attn_norm, shape().norm_eps, d, h, at<T>(l.x), at<float>(l.attn_inv)}, tokens(), 1, wide);
         T * qkv = at<T>(l.qkv);
         product(h, tokens(), dense({&w.attn_q, &w.attn_k, &w.attn_v}), qkv_width(), d, 0, qkv, qkv_width(), number);
         if (groups) lora(*adapter, (*groups)[group_qkv], h, tokens(), at<T>(l.u[group_qkv]), qkv_sides(qkv), plan_.origins);
@@ -121,7 +121,7 @@ template <class Device, class T>
 void DeviceTransformer<Device, T>::feed_forward(const Adapter * adapter, const std::array<Group, groups_per_layer> * groups, const DeviceLayer & w, const LayerOffsets & l) {
     const int64_t d = shape().embedding, ff = shape().feed_forward;
     T *h = at<T>(plan_.normed), *gate_up = at<T>(l.gate_up), *made = at<T>(plan_.product);
-    device_->launch(gpu::RmsNorm<float, T>{at<float>(plan_.stream), nullptr, w.ffn_norm, shape().norm_eps, d, h, at<T>(l.x_mid), at<float>(l.ffn_inv)}, tokens(), 1, wide);
+    device_->launch(gpu::RmsNorm<T>{at<float>(plan_.stream), nullptr, w.ffn_norm, shape().norm_eps, d, h, at<T>(l.x_mid), at<float>(l.ffn_inv)}, tokens(), 1, wide);
     product(h, tokens(), dense({&w.ffn_gate, &w.ffn_up}), 2 * ff, d, 0, gate_up, 2 * ff, number);
     if (groups) lora(*adapter, (*groups)[group_gate_up], h, tokens(), at<T>(l.u[group_gate_up]), gate_up_sides(gate_up), plan_.origins);
     glu(gate_up, made);
@@ -130,8 +130,8 @@ void DeviceTransformer<Device, T>::feed_forward(const Adapter * adapter, const s
 
 template <class Device, class T>
 T * DeviceTransformer<Device, T>::ask() {
-    device_->launch(gpu::RmsNorm<float, T>{at<float>(plan_.stream), at<int32_t>(plan_.ask_rows), weights_.output_norm, shape().norm_eps, shape().embedding, at<T>(plan_.asked), nullptr,
-                                           at<float>(plan_.asked_inv)},
+    device_->launch(gpu::RmsNorm<T>{at<float>(plan_.stream), at<int32_t>(plan_.ask_rows), weights_.output_norm, shape().norm_eps, shape().embedding, at<T>(plan_.asked), nullptr,
+                                    at<float>(plan_.asked_inv)},
                     plan_.size.asks, 1, wide);
     return dense({&weights_.head});
 }

@@ -64,7 +64,7 @@ GgufFile::Tensor tensor_at(const gguf_context * file, int64_t index, const Mappe
     if (ne[2] != 1 || ne[3] != 1) unsupported("tensor " + name + " has more than two dimensions");
     if (type != GGML_TYPE_F32 && (ggml_get_type_traits(type) == nullptr || ggml_get_type_traits(type)->to_float == nullptr))
         unsupported("tensor " + name + " has type " + ggml_type_name(type) + ", which cannot be dequantised");
-    return {Matrix{mapped.data() + data + offset, type, ne[1], ne[0]}, ne[1] == 1 ? 1 : 2};
+    return {Matrix{mapped.data() + data + offset, type, ne[1], ne[0]}};
 }
 
 } // namespace

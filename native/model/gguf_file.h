@@ -46,7 +46,6 @@ public:
 
     struct Tensor {
         Matrix matrix;
-        int64_t dimensions; // 1 or 2
         int64_t bytes() const { return matrix.rows * static_cast<int64_t>(ggml_row_size(matrix.type, matrix.columns)); }
     };
     std::map<std::string, Tensor> tensors;

@@ -4,7 +4,6 @@
 #include <functional>
 #include <numeric>
 
-#include "base/failure.h"
 #include "base/random.h"
 #include "check.h"
 #include "gates.h"
@@ -218,15 +217,6 @@ void test_stack(const std::string & path) {
     CHECK(error <= 1e-5, "%g", error);
 }
 
-std::string code_of(const std::function<void()> & f) {
-    try {
-        f();
-    } catch (const Failure & failure) {
-        return failure.code;
-    }
-    return "no failure";
-}
-
 void test_refusals(Opened & o) {
     const Rows rows = test_rows();
     const ActivationAsk sound{{0}, {Stream::residual}, {3}, {0}};
@@ -241,10 +231,10 @@ void test_refusals(Opened & o) {
     refused([](ActivationAsk & ask) { ask.groups = {1}; }, "bad_request");
     refused([](ActivationAsk & ask) { ask.groups = {0, 0}; }, "bad_request");
     CHECK(code_of([&] { o.trainer.activations("none", rows, sound); }) == "unknown_adapter", "adapter");
-    const auto d = static_cast<size_t>(o.reference.shape().embedding);
+    const auto d = static_cast<size_t>(o.reference.shape().embedding), ff = static_cast<size_t>(o.reference.shape().feed_forward);
     CHECK(code_of([&] { o.trainer.project("a", 0, ffn_down, std::vector<float>(d, 1)); }) == "bad_request", "length");
     CHECK(code_of([&] { o.trainer.stack_adapter("s", "a", 1, {{0, ffn_down}}, {1}, {1}); }) == "bad_request", "sizes");
-    CHECK(code_of([&] { o.trainer.stack_adapter("s", "a", 1, {{0, ffn_down}, {0, ffn_down}}, {}, {}); }) == "bad_request", "twice");
+    CHECK(code_of([&] { o.trainer.stack_adapter("s", "a", 1, {{0, ffn_down}, {0, ffn_down}}, std::vector<float>(2 * ff), std::vector<float>(2 * d)); }) == "bad_request", "twice");
     CHECK(code_of([&] { o.trainer.stack_adapter("s", "none", 1, {{0, ffn_down}}, {}, {}); }) == "unknown_adapter", "from");
 }
 

@@ -1,9 +1,15 @@
-// What every test needs: a check that reports a failure and goes on, and the error that the gates compare.
+// What tests share: a check that reports a failure and goes on, what a call failed with, a scratch folder, and the error that the gates
+// compare.
 #pragma once
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib> // mkdtemp
+#include <functional>
+#include <string>
 #include <vector>
+
+#include "base/failure.h"
 
 inline int failed_checks = 0;
 
@@ -25,6 +31,29 @@ constexpr int repetitions(int count) {
             std::fprintf(stderr, "\n");                                    \
         }                                                                  \
     } while (0)
+
+/** The code and message of the Failure that f throws. */
+inline std::string failure_of(const std::function<void()> & f) {
+    try {
+        f();
+    } catch (const Failure & failure) {
+        return failure.code + ": " + failure.what();
+    }
+    return "no failure";
+}
+
+/** The code alone. */
+inline std::string code_of(const std::function<void()> & f) {
+    const std::string failure = failure_of(f);
+    return failure.substr(0, failure.find(':'));
+}
+
+inline bool begins(const std::string & text, const std::string & start) { return text.rfind(start, 0) == 0; }
+
+inline std::string scratch_folder() {
+    char name[] = "/tmp/plumbline-test-XXXXXX";
+    return ::mkdtemp(name);
+}
 
 /** ‖a − reference‖ / ‖reference‖. If the reference is all zeros, a must be too. */
 template <class A, class B> double relative_l2(const A * a, const B * reference, size_t count) {

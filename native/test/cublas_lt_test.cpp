@@ -4,7 +4,6 @@
 #include <dlfcn.h>
 
 #include <cstdlib>
-#include <functional>
 
 #include "check.h"
 
@@ -14,21 +13,6 @@ struct FakeCublasLt {
     uint32_t reductions;
     int handles;
 };
-
-namespace {
-
-std::string failure_of(const std::function<void()> & f) {
-    try {
-        f();
-    } catch (const Failure & failure) {
-        return failure.code + ": " + failure.what();
-    }
-    return "no failure";
-}
-
-bool begins(const std::string & text, const std::string & with) { return text.rfind(with, 0) == 0; }
-
-} // namespace
 
 int main(int, char ** arguments) {
     // A file that is named but missing: no other file is opened in its place.

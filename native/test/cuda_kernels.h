@@ -150,7 +150,7 @@ private:
         const T * xt = up(rounded<T>(x));
         T *yd = room<T>(n), *kept = room<T>(n), *out = room<T>(n);
         float *invd = room<float>(static_cast<size_t>(rows)), *dxd = up(beforef);
-        device_.launch(RmsNorm<float, T>{xd, nullptr, wd, eps, d, yd, kept, invd}, rows, 1, 128);
+        device_.launch(RmsNorm<T>{xd, nullptr, wd, eps, d, yd, kept, invd}, rows, 1, 128);
         close("rmsnorm " + type, yd, y, tolerance);
         close("rmsnorm kept " + type, kept, x, tolerance);
         close("rmsnorm inv " + type, invd, inv, 1e-6);
@@ -171,7 +171,7 @@ private:
                 reference::rmsnorm_backward(&x[from], w.data(), picked_inv[static_cast<size_t>(r)], &dy[to], d, &picked_dx[from]);
             }
         const int32_t * rowsd = up(picked);
-        device_.launch(RmsNorm<float, T>{xd, rowsd, wd, eps, d, yd, nullptr, invd}, rows, 1, 128);
+        device_.launch(RmsNorm<T>{xd, rowsd, wd, eps, d, yd, nullptr, invd}, rows, 1, 128);
         close("rmsnorm of picked rows " + type, yd, picked_y, tolerance);
         dxd = up(beforef);
         device_.launch(RmsNormBackward<float, T>{xd, rowsd, wd, invd, dyd, d, dxd, nullptr}, rows, 1, 128);

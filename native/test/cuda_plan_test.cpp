@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <set>
 
-#include "base/failure.h"
 #include "base/limits.h"
 #include "base/random.h"
 #include "check.h"
@@ -131,23 +130,15 @@ void test_matrices() {
     CHECK(device_matrix_bytes({nullptr, GGML_TYPE_IQ4_NL, 10, 256}, Number::f32) == 10 * 256 * 4, "in single precision");
 }
 
-std::string code_of(const std::string & path, const DeviceOptions & options) {
-    try {
-        open_device(path, 1, 0, options);
-        return "no failure";
-    } catch (const Failure & failure) {
-        return failure.code;
-    }
-}
-
 /** Without a driver, kernels or cuBLASLt there is a reason instead of a crash, and the choice of a device reports it. */
 void test_choice(const std::string & model) {
     const std::string why = why_no_gpu();
     std::printf("GPU: %s\n", why.empty() ? "usable" : why.c_str());
     CHECK(!why.empty() || !ask_gpu_driver().devices.empty(), "a GPU that the driver does not know");
-    CHECK(code_of(model, {DeviceChoice::cuda, {}}) == (why.empty() ? "no failure" : "device_unavailable"), "cuda");
-    CHECK(code_of(model, {DeviceChoice::cpu, Number::bf16}) == (bf16::supported() ? "no failure" : "bad_request"), "bf16 on the CPU");
-    CHECK(code_of(model, {DeviceChoice::cpu, Number::f32}) == "no failure", "fp32 on the CPU");
+    const auto opening = [&](const DeviceOptions & options) { return code_of([&] { open_device(model, 1, 0, options); }); };
+    CHECK(opening({DeviceChoice::cuda, {}}) == (why.empty() ? "no failure" : "device_unavailable"), "cuda");
+    CHECK(opening({DeviceChoice::cpu, Number::bf16}) == (bf16::supported() ? "no failure" : "bad_request"), "bf16 on the CPU");
+    CHECK(opening({DeviceChoice::cpu, Number::f32}) == "no failure", "fp32 on the CPU");
     const OpenedDevice opened = open_device(model, 1, 0, {DeviceChoice::automatic, {}});
     CHECK(opened.backend->device() == (why.empty() ? "cuda" : "cpu"), "%s", opened.backend->device().c_str());
     CHECK(why.empty() || opened.reason == why, "%s", opened.reason.c_str());

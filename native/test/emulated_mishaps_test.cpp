@@ -111,10 +111,9 @@ Told run(Trainer & trainer, DeviceChoice choice, Met & met) {
         told.sampled.clear();
         for (const Sampled & row : trainer.sample("a", 3, {{1, 2, 3, 4}, {3, 1}}, {3, {0, 0, 1, 0}, 1, {}}).rows) told.sampled.insert(told.sampled.end(), row.tokens.begin(), row.tokens.end());
     }, nothing);
-    char folder[] = "/tmp/plumbline-test-XXXXXX";
-    if (!mkdtemp(folder)) std::abort();
+    const std::string folder = scratch_folder();
     patient([&] {
-        for (const SavedFile & file : trainer.save("a", std::string(folder) + "/checkpoint")) told.saved.push_back(file.sha256);
+        for (const SavedFile & file : trainer.save("a", folder + "/checkpoint")) told.saved.push_back(file.sha256);
     }, nothing);
     std::filesystem::remove_all(folder);
     return told;
@@ -316,14 +315,6 @@ void test_room() {
 
 /** On a device that is full or busy, "auto" takes the CPU and says so, and "cuda" reports the reason. */
 void test_opening() {
-    const auto code_of = [](Trainer & trainer) -> std::string {
-        try {
-            trainer.open(small_model(), 1, 0, {DeviceChoice::cuda, Number::f32});
-        } catch (const Failure & failure) {
-            return failure.code;
-        }
-        return "no failure";
-    };
     for (const bool full : {true, false}) {
         const auto mishaps = [&] {
             const auto made = std::make_shared<Mishaps>();
@@ -333,7 +324,7 @@ void test_opening() {
             return made;
         };
         Trainer strict(emulated_gpu(mishaps())), lenient(emulated_gpu(mishaps()));
-        const std::string code = code_of(strict);
+        const std::string code = code_of([&] { strict.open(small_model(), 1, 0, {DeviceChoice::cuda, Number::f32}); });
         CHECK(code == (full ? "out_of_memory" : "device_unavailable"), "%s", code.c_str());
         lenient.open(small_model(), 1, 0, {DeviceChoice::automatic, {}});
         CHECK(lenient.device() == "cpu" && lenient.gpu_refused() && lenient.device_reason().find("on the GPU ") == 0, "%s: %s", lenient.device().c_str(), lenient.device_reason().c_str());

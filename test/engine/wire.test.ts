@@ -248,7 +248,14 @@ test("a worker killed in the middle of calls rejects all of them, and later ones
   await assert.rejects(trainer.hello(), died);
 });
 
-test("a worker that leaves by itself says why in every rejected call", { timeout: 20_000 }, async () => {
+test("a worker that leaves by itself rejects every pending call with its status", { timeout: 20_000 }, async () => {
+  const trainer = startTrainer({ executable: "/bin/false", log: silentLog });
+  const died = (error: unknown): boolean =>
+    error instanceof Failure && error.code === "trainer_died" && /code 1/.test(error.message);
+  await Promise.all([assert.rejects(trainer.hello(), died), assert.rejects(trainer.profile(), died)]);
+});
+
+test("a worker that cannot be started says why", { timeout: 20_000 }, async () => {
   const trainer = startTrainer({ executable: "/nowhere/trainer", log: silentLog });
   await assert.rejects(
     trainer.hello(),

@@ -59,7 +59,7 @@ template <class T> struct AttentionPlain {
             block.sync();
         }
         for (int64_t c = block.thread(); c < d; c += block.threads()) put(out[(t * in.heads + head) * d + c], value[c] / sum);
-        if (lse && block.thread() == 0) lse[t * in.heads + head] = most + logf(sum);
+        if (block.thread() == 0) lse[t * in.heads + head] = most + logf(sum);
     }
 };
 

@@ -7,11 +7,9 @@ namespace gpu {
 
 DEVICE int64_t row_of(const int32_t * rows, int64_t block) { return rows ? rows[block] : block; }
 
-/**
- * y = x · inv · w; kept (may be null) = x; inv [rows]. y of a block without a row becomes zeros. X is float, or T for norms within a layer.
- */
-template <class X, class T> struct RmsNorm {
-    const X * x;
+/** y = x · inv · w; kept (may be null) = x; inv [rows]. y of a block without a row becomes zeros. */
+template <class T> struct RmsNorm {
+    const float * x;
     const int32_t * rows;
     const float * w;
     float eps;
@@ -26,14 +24,13 @@ template <class X, class T> struct RmsNorm {
             if (block.thread() == 0) inv[block.x()] = 0;
             return;
         }
-        const X * in = x + row * d;
+        const float * in = x + row * d;
         float squares = 0;
-        for (int64_t i = block.thread(); i < d; i += block.threads()) squares += get(in[i]) * get(in[i]);
+        for (int64_t i = block.thread(); i < d; i += block.threads()) squares += in[i] * in[i];
         const float scale = 1.0f / sqrtf(block.sum(squares) / static_cast<float>(d) + eps);
         for (int64_t i = block.thread(); i < d; i += block.threads()) {
-            const float value = get(in[i]);
-            put(y[out + i], value * scale * w[i]);
-            if (kept) put(kept[out + i], value);
+            put(y[out + i], in[i] * scale * w[i]);
+            if (kept) put(kept[out + i], in[i]);
         }
         if (block.thread() == 0) inv[block.x()] = scale;
     }
@@ -76,7 +73,7 @@ template <class X, class T> struct RmsNormBackward {
     }
 };
 
-/** A norm after a sublayer: x += y · inv · w, where y [rows, d] is the sublayer's output. kept (may be null) = y in T. */
+/** A norm after a sublayer: x += y · inv · w, where y [rows, d] is the sublayer's output. kept = y in T. */
 template <class T> struct PostNorm {
     const float * y;
     const float * w;
@@ -91,7 +88,7 @@ template <class T> struct PostNorm {
         for (int64_t i = block.thread(); i < d; i += block.threads()) squares += y[at + i] * y[at + i];
         const float scale = 1.0f / sqrtf(block.sum(squares) / static_cast<float>(d) + eps);
         for (int64_t i = block.thread(); i < d; i += block.threads()) {
-            if (kept) put(kept[at + i], y[at + i]);
+            put(kept[at + i], y[at + i]);
             x[at + i] += y[at + i] * scale * w[i];
         }
         if (block.thread() == 0) inv[block.x()] = scale;

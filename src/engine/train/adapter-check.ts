@@ -8,12 +8,12 @@
 import { medianOf } from "../../base/statistics/median.ts";
 
 /** Log-probs in nats, row by row, without and with the adapter. */
-export interface ScoredRows {
+interface ScoredRows {
   base: readonly ArrayLike<number>[];
   aligned: readonly ArrayLike<number>[];
 }
 
-export const adapterBounds = {
+const adapterBounds = {
   /** F32 base: largest accepted difference of one token, in nats, unless the base alone differs more. */
   exactDifference: 1e-3,
   /**

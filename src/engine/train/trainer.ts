@@ -121,7 +121,7 @@ export interface DeviceChoice {
   device?: "auto" | "cpu" | "cuda";
   /** Maximum number of bytes of a GPU's memory to use. Default: 0, all of it. `memoryBytes` limits the machine's memory. */
   gpuMemoryBytes?: number;
-  /** Default: bf16, but fp32 on a CPU without AVX512-BF16. On a CPU it applies to forwardBackward only. */
+  /** Default: bf16, but fp32 on a CPU without AVX512-BF16. On a CPU it applies only to forwardBackward, and to sample with asTrained. */
   precision?: "bf16" | "fp32";
 }
 
@@ -155,7 +155,7 @@ export interface TrainingEstimate {
   totalBytes: number;
   /** FLOPs per token of a training step with rows of longestRow tokens, not counting anything computed twice. */
   flopsPerToken: number;
-  /** Measured on the device in the mix of matrix products that a step has; null for a GPU when none can be used. */
+  /** Measured on the device in the mix of matrix products that a step has; null for a GPU when none can be used at the moment. */
   gemmFlopsPerSecond: number | null;
   /** The most tokens per second that this rate allows. */
   tokensPerSecond: number | null;

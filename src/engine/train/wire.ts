@@ -16,13 +16,8 @@ export interface Answer {
   payload: Record<string, WireArray>;
 }
 
-export interface WireLimits {
-  maxHeaderBytes: number;
-  maxPayloadBytes: number;
-}
-
 /** What the protocol allows; the worker says the same in `hello`. */
-export const wireLimits: WireLimits = { maxHeaderBytes: 1_048_576, maxPayloadBytes: 268_435_456 };
+export const wireLimits = { maxHeaderBytes: 1_048_576, maxPayloadBytes: 268_435_456 };
 
 /** A request that would be refused, or an answer that breaks the protocol. */
 export class WireError extends Error {
