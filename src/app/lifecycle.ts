@@ -63,6 +63,7 @@ export async function createLifecycle(built: Built): Promise<House> {
   const { config, log, store, queue, runner, address, server, verbs, access } = built;
   let admin: { close(): Promise<void> } | null = null;
   let settling: Promise<void> = Promise.resolve();
+  const ending = new AbortController();
   await built.documents.prepare();
   await built.stock.prepare();
 
@@ -73,7 +74,7 @@ export async function createLifecycle(built: Built): Promise<House> {
     runner.start(built.workers);
     const unfinished = (what: string) => (error: unknown) => log("error", "start.unfinished", { what, error });
     await built.stock.importStarter(config.starterModel).catch(unfinished("starter model"));
-    await built.serving.redeployAtStart().catch(unfinished("redeployment"));
+    await built.serving.redeployAtStart(ending.signal).catch(unfinished("redeployment"));
     await built.documents.sweep();
   }
 
@@ -102,6 +103,7 @@ export async function createLifecycle(built: Built): Promise<House> {
 
     async close() {
       try {
+        ending.abort();
         await admin?.close();
         await server.close();
         await settling;

@@ -442,7 +442,7 @@ export function probability(
 
 const mean = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length;
 
-export function statisticsOf(scores: readonly number[], labels: readonly boolean[]): CalibrationStatistics {
+function statisticsOf(scores: readonly number[], labels: readonly boolean[]): CalibrationStatistics {
   if (scores.length === 0) return { n: 0, accuracy: null, auroc: null, brier: null };
   return {
     n: scores.length,

@@ -20,12 +20,14 @@ const longestWord = 40;
 
 /**
  * Returns the span around the least probable token that was not forced. `shown` is the length of the returned text in UTF-16 units,
- * without what a stop string cut off. Null if there is no text.
+ * without what a stop string cut off. If `isTrimmed`, the client gets the text without the white space at its beginning, so offsets
+ * do not count it. Null if there is no text.
  */
 export function leastCertainSpan(
   steps: readonly AnswerStep[],
   tokenizer: Tokenizer,
   shown: number,
+  isTrimmed = false,
 ): UncertainSpan | null {
   const bytes = steps.map((step) => tokenizer.bytesOf(step.token));
   const text = Buffer.concat(bytes).toString("utf8").slice(0, shown);
@@ -44,7 +46,8 @@ export function leastCertainSpan(
     const isRest = from === to && bytes[at]!.length > 0 && start < from && from <= end;
     if (!step.isForced && (isRest || (from < end && to > start))) logprob += step.logprob;
   }
-  const before = [...text.slice(0, start)].length;
+  const blanks = isTrimmed ? text.length - text.trimStart().length : 0;
+  const before = [...text.slice(blanks, start)].length;
   const word = text.slice(start, end);
   return { text: word, start: before, end: before + [...word].length, probability: Math.exp(logprob) };
 }

@@ -1,4 +1,5 @@
 // The interface between code that needs tokens and the engine that generates them. Nothing here refers to node-llama-cpp.
+import { Failure } from "../base/errors.ts";
 import type { Occupancy } from "../base/metrics.ts";
 import type { ModelKind } from "./gguf/pooling.ts";
 
@@ -41,6 +42,10 @@ export const contextOf = (
   { slotContext }: Pick<Generator, "slotContext">,
   { trainContext }: Pick<Tokenizer, "trainContext">,
 ): number => Math.min(slotContext, trainContext || slotContext);
+
+/** The refusal of a request for an answer, for models of the other kinds. */
+export const answersNothing = (kind: string): Failure =>
+  new Failure("wrong_kind", `The model is for ${kind} and does not generate answers; use another model`);
 
 export interface Sampling {
   temperature: number;

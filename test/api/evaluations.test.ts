@@ -42,6 +42,7 @@ const items: BenchmarkItem[] = Array.from({ length: 20 }, (_, index) => ({
   instruction: `What is the value of thing ${index + 1}?`,
   response: String(10 * (index + 1)),
   aliases: [],
+  cluster: `item ${index + 1}`,
   split: index < 4 ? "dev" : index < 18 ? "sealed" : "retention",
   type: "short",
   tolerance: null,
@@ -243,8 +244,8 @@ function seed(store: ReturnType<typeof openStore>, items: readonly BenchmarkItem
     `INSERT INTO benchmark_item(benchmark_id, sample_num, instruction, response, aliases_json, cluster, split, choices_json)
      VALUES('benchmark_ada', ?, ?, ?, '[]', ?, ?, ?)`,
   );
-  for (const { sample_num, instruction, response, split, choices } of items)
-    add.run(sample_num, instruction, response, `item ${sample_num}`, split, JSON.stringify(choices));
+  for (const { sample_num, instruction, response, cluster, split, choices } of items)
+    add.run(sample_num, instruction, response, cluster, split, JSON.stringify(choices));
 }
 
 const fails =
@@ -256,7 +257,7 @@ const fails =
     return true;
   };
 
-test("what is refused: outOfDomain and unknown models and benchmarks, results before the end", async () => {
+test("what is refused: models and benchmarks of others or unknown, and results before the end", async () => {
   const house = await evaluationsHouse({ model_base: right, model_mine: right });
   const gate = Promise.withResolvers<void>();
   house.engine.gate = gate.promise;
@@ -491,6 +492,7 @@ const typed = (sample_num: number, more: Partial<BenchmarkItem>): BenchmarkItem 
   ...items[4]!,
   sample_num,
   instruction: `What is the value of thing ${sample_num}?`,
+  cluster: `item ${sample_num}`,
   split: "sealed",
   ...more,
 });
@@ -577,6 +579,27 @@ test("each type is answered and graded its own way, and the record of each item 
     assert.deepEqual([choice.score, choice.n, Math.round(choice.chance)], [50, 2, 33]);
     assert.deepEqual(results.settings.judge, { model_id: "model_base" });
     assert.equal(house.engine.leased, 0);
+  } finally {
+    await house.close();
+  }
+});
+
+test("a judge's errors are measured on references to other facts than the item's own", async () => {
+  const pier = { cluster: "the pier", response: "At the pier, at six." };
+  const gate = { cluster: "the gate", response: "At the gate, at seven." };
+  const asked = [pier, pier, gate].map((fact, at) => typed(at + 1, { ...fact, type: "long", rubric: [rubric[0]!] }));
+  // The requirement is met if the answer is the item's own reference.
+  const likes = (prompt: string, text: string): number => {
+    const [, reference, answer] = /Reference answer: (.*)\nAnswer to be checked: (.*)\n/.exec(prompt)!;
+    return (text === "Yes") === (answer === reference) ? -0.1 : -3;
+  };
+  const house = await evaluationsHouse({ model_base: right }, asked, likes);
+  try {
+    const id = await house.evaluate("model_base");
+    await house.until(id, "READY");
+    const { judge } = await house.call("evaluations.results", { evaluation_id: id });
+    assert.deepEqual([judge.sensitivity.score, judge.sensitivity.n], [100, 3]);
+    assert.deepEqual([judge.specificity.score, judge.specificity.n], [100, 3]);
   } finally {
     await house.close();
   }

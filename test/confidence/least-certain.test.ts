@@ -6,13 +6,13 @@ import type { Tokenizer } from "../../src/engine/generator.ts";
 
 type Part = [piece: string | Uint8Array, logprob: number, isForced?: boolean];
 
-function spanOf(parts: Part[], shown = Number.POSITIVE_INFINITY) {
+function spanOf(parts: Part[], shown = Number.POSITIVE_INFINITY, isTrimmed = false) {
   const bytesOf = (token: number): Uint8Array => {
     const piece = parts[token]![0];
     return typeof piece === "string" ? Buffer.from(piece) : piece;
   };
   const steps = parts.map(([, logprob, isForced = false], token) => ({ token, logprob, isForced }));
-  const span = leastCertainSpan(steps, { bytesOf } as Tokenizer, shown);
+  const span = leastCertainSpan(steps, { bytesOf } as Tokenizer, shown, isTrimmed);
   return span && { ...span, probability: Number(span.probability.toFixed(6)) };
 }
 
@@ -67,6 +67,20 @@ test("offsets count code points, also of one that came in pieces", () => {
     [" ok", -0.2],
   ]);
   assert.deepEqual(span, { text: "😀", start: 2, end: 3, probability: 0.082085 });
+});
+
+test("offsets leave out the white space at the beginning if the client gets the text without it", () => {
+  const parts: Part[] = [
+    ["\n\n", -0.1],
+    [" é", -0.2],
+    [" ok", -1],
+  ];
+  const offsetsOf = (isTrimmed: boolean) => {
+    const { start, end } = spanOf(parts, undefined, isTrimmed)!;
+    return [start, end];
+  };
+  assert.deepEqual(offsetsOf(false), [5, 7]);
+  assert.deepEqual(offsetsOf(true), [2, 4]);
 });
 
 test("without blanks the token stands alone", () => {

@@ -64,11 +64,17 @@ interface Script {
   /** Tokens of a slot, and of the context that the model was trained with. */
   slotContext?: number;
   trainContext?: number;
+  /** Whether the model's template knows the marks of thoughts. */
+  thinks?: boolean;
+  /** Ids of the models that are listed. */
+  models?: string[];
 }
 
 function fakeGenerator(script: Script) {
   const state = { running: 0, requests: [] as GenerateRequest[] };
   async function* generate(request: GenerateRequest): AsyncGenerator<GeneratedToken, GenerateEnd, void> {
+    if (request.maxTokens === 0)
+      return { finishReason: "length", promptTokens: request.prompt.length, cachedTokens: 0, completionTokens: 0 };
     state.requests.push(request);
     state.running++;
     try {
@@ -95,8 +101,9 @@ function fakeGenerator(script: Script) {
       state.running--;
     }
   }
-  const { slotContext = 64, trainContext = slotContext } = script;
-  const model = { ...tokenizer, trainContext };
+  const { slotContext = 64, trainContext = slotContext, thinks = false } = script;
+  const chatTemplate = `${tokenizer.chatTemplate}${thinks ? "{# <think></think> #}" : ""}`;
+  const model = { ...tokenizer, trainContext, chatTemplate };
   const generator = {
     generate,
     kind: () => "text",
@@ -138,7 +145,14 @@ function open(
     upstreams: new Map(),
     onlyBase: () => "model_base",
     metrics: createMetrics({ version: "1", engine: "scripted", database: join(folder, "none.db"), freeDisk: 0 }),
-    listModels: () => [],
+    listModels: () =>
+      (script.models ?? []).map((modelId) => ({
+        modelId,
+        name: modelId,
+        kind: "text",
+        owner: null,
+        createdAt: "2026-01-01",
+      })),
     lease: async () => {
       leases.held++;
       return { release: async () => void leases.held-- };
@@ -202,6 +216,8 @@ const until = async (holds: () => boolean): Promise<void> => {
     await new Promise((resolve) => setTimeout(resolve, 5));
   }
 };
+
+const thinking = "<think>hm</think>\n\n";
 
 const failsWith = (code: string, loc?: unknown[]) => (error: unknown) => {
   assert(error instanceof Failure, String(error));
@@ -370,6 +386,17 @@ describe("replies", () => {
     assert.deepEqual(await namesOf(true), ["f", "g", "tool_calls"]);
   });
 
+  test("a thought gets its share of the tokens that the slot has left, not of those that were requested", async () => {
+    const { ask, state } = open({ thinks: true });
+    await ask("inference.chat", { ...chat, reasoning: { effort: "medium" }, max_tokens: 1000 });
+    const { steer, maxTokens } = state.requests[0]!;
+    assert.equal(maxTokens, 64 - "<user>hi<a>".length);
+    for (const letter of tokenizer.encode("<think>", true)) steer!(letter);
+    let tokens = 1;
+    while (steer!(97).take === undefined) assert.ok(tokens++ < maxTokens, "the thought is never closed");
+    assert.equal(tokens, Math.floor(0.5 * maxTokens));
+  });
+
   test("a cut conversation says so in a header and beside the usage", async () => {
     const { ask, headers } = open();
     const messages = [{ role: "user", content: "old words" }, ...chat.messages];
@@ -402,6 +429,27 @@ describe("replies", () => {
       await assert.rejects(ask(endpoint, body), failsWith(code));
       assert.deepEqual(usage(), []);
       assert.equal(leases.held, 0);
+    });
+});
+
+describe("pages of models", () => {
+  const { handlers } = open({ models: ["a", "b", "c", "d", "e"] });
+  const rows: [query: object, page: string, hasMore: boolean][] = [
+    [{}, "abcde", false],
+    [{ limit: 2 }, "ab", true],
+    [{ limit: 2, after_id: "c" }, "de", false],
+    [{ limit: 2, before_id: "e" }, "cd", true],
+    [{ limit: 2, before_id: "c" }, "ab", false],
+    [{ limit: 2, before_id: "a" }, "", false],
+    [{ before_id: "c" }, "ab", false],
+    [{ limit: 1, after_id: "a", before_id: "d" }, "b", true],
+    [{ after_id: "d", before_id: "b" }, "", false],
+  ];
+  for (const [query, page, hasMore] of rows)
+    test(JSON.stringify(query), async () => {
+      const { data, has_more, first_id, last_id } = await handlers["inference.models"]({ query } as never, caller);
+      assert.equal(data.map(({ id }) => id).join(""), page);
+      assert.deepEqual([has_more, first_id, last_id], [hasMore, page[0] ?? null, page.at(-1) ?? null]);
     });
 });
 
@@ -536,6 +584,25 @@ describe("confidence", () => {
       const answer = (await ask("inference.chat", { ...chat, ...body })) as never as Answer;
       assert.deepEqual(rounded(answer), rounded(expected));
     });
+
+  test("a chat's least certain word is counted in the content, a completion's in the text with its thought", async () => {
+    type Choice = { message: { content: string }; text: string };
+    const { ask } = open({ thinks: true, text: () => `${thinking}Oslo it is` }, calibrationOf("this one"));
+    const said = (await ask("inference.chat", chat)) as never as Answer & { choices: Choice[] };
+    assert.equal(said.choices[0]!.message.content, "Oslo it is");
+    const { probability: _, ...place } = said.confidence.least_certain as { probability: number };
+    assert.deepEqual(place, { text: "Oslo", start: 0, end: 4 });
+    const text = `${thinking}Oslo it is`;
+    const written = (await ask("inference.completions", { prompt: "hi", max_tokens: 40 })) as never as typeof said;
+    assert.equal(written.choices[0]!.text, text);
+    const { start, end } = written.confidence.least_certain as { start: number; end: number };
+    assert.equal(text.slice(start, end), "<think>hm</think>");
+  });
+
+  test("of a thought that never ends there is no least certain word", async () => {
+    const { ask } = open({ thinks: true, text: () => "<think>hm" }, calibrationOf("this one"));
+    assert.equal(((await ask("inference.chat", chat)) as never as Answer).confidence.least_certain, null);
+  });
 
   test("drift is measured once for all choices of a question, by what the user wrote last", async () => {
     const asked: string[] = [];

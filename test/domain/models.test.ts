@@ -17,7 +17,7 @@ import { createModels, type Models } from "../../src/domain/models/index.ts";
 import { createServing, type Serving } from "../../src/domain/models/serving.ts";
 import { createStock, type Stock } from "../../src/domain/models/stock.ts";
 import type { Generator, ModelRef } from "../../src/engine/generator.ts";
-import { createGpu } from "../../src/engine/gguf/gpu.ts";
+import { createGpu, type Gpu } from "../../src/engine/gguf/gpu.ts";
 import { createQueue } from "../../src/jobs/queue.ts";
 import { createRunner, type Runner } from "../../src/jobs/runner.ts";
 import { openStore, type Store } from "../../src/store/open.ts";
@@ -71,6 +71,7 @@ interface Room {
   catalog: Catalog;
   serving: Serving;
   stock: Stock;
+  gpu: Gpu;
   store: Store;
   modelId: string;
   loaded: string[];
@@ -96,10 +97,11 @@ function open(
   const common = { store, queue, generator, clock: systemClock, log, catalog, audit: () => {}, wake: runner.wake };
   const kept = { folder: join(folder, "models"), slotPool: { slots: 1, slotContext: 64 } };
   const serving = createServing({ ...common, endpointUrl: () => "http://here/chat" });
+  const gpu = createGpu({ memoryBytes: 1 << 30, gpuBytes: 0, threads: 1 });
   const stock = createStock({
     ...{ ...common, ...kept },
     hub: { mirror: "", freeDisk: 0 },
-    gpu: createGpu({ memoryBytes: 1 << 30, gpuBytes: 0, threads: 1 }),
+    gpu,
     freeIdle: serving.freeIdle,
     startTrainer: () => assert.fail("nothing is imported here"),
   });
@@ -129,7 +131,7 @@ function open(
   runner.start(serving.workers);
   const call = (name: keyof Models["handlers"], id: string, caller = ada): unknown =>
     (models.handlers[name] as (input: unknown, caller: Caller) => unknown)({ params: { model_id: id } }, caller);
-  return { models, catalog, serving, stock, store, modelId, loaded, runner, call: call as Room["call"] };
+  return { models, catalog, serving, stock, gpu, store, modelId, loaded, runner, call: call as Room["call"] };
 }
 
 async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
@@ -344,6 +346,18 @@ describe("names", () => {
   });
 });
 
+test("a file that nothing is left to try out says how much memory that needs", async () => {
+  const room = open(prepare("trial"));
+  const path = join(folder, "whole.gguf");
+  writeFileSync(path, "GGUF");
+  room.gpu.reserve("other models", { machine: 1 << 30, gpu: 0 });
+  await assert.rejects(room.stock.importBase({ path, mode: "copy" }), {
+    code: "out_of_memory",
+    message: "Testing the file needs 65 MiB of memory",
+  });
+  await room.runner.stop();
+});
+
 describe("deployment", () => {
   test("goes round: one task while under way, the same READY task once done, conflict for the opposite", async () => {
     const gate = Promise.withResolvers<void>();
@@ -389,6 +403,22 @@ describe("deployment", () => {
     await room.runner.stop();
   });
 
+  test("an end that cannot be written is tried again, until task and job end together", async () => {
+    const store = prepare("unwritten");
+    const room = open(store);
+    const full = "BEFORE UPDATE OF status ON deployment BEGIN SELECT RAISE(ABORT, 'the disk is full'); END";
+    store.prepare(`CREATE TRIGGER full ${full}`).run();
+    await room.call("models.deploy", room.modelId);
+    await until(() => room.loaded.length === 1);
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    assert.equal((await room.call("models.deployment", room.modelId)).status, "PROCESSING");
+    store.prepare("DROP TRIGGER full").run();
+    await until(async () => (await statusOf(room)) === "DEPLOYED");
+    assert.equal((await room.call("models.deployment", room.modelId)).status, "READY");
+    assert.deepEqual(room.loaded, [room.modelId]);
+    await room.runner.stop();
+  });
+
   test("undeploying what never was deployed is a task that is done", async () => {
     const room = open(prepare("never"));
     assert.equal((await room.call("models.undeploy", room.modelId)).status, "READY");
@@ -417,6 +447,82 @@ describe("after a crash", () => {
     await (await lease).release();
     assert.deepEqual(room.serving.waiting(), []);
     assert.deepEqual(room.loaded, [room.modelId]);
+    await room.runner.stop();
+  });
+
+  /** Two deployed models of a base, by their ids. */
+  const crashedWithTwo = async (name: string): Promise<{ store: Store; first: string; second: string }> => {
+    const store = await crashed(name);
+    store
+      .prepare(
+        `INSERT INTO alignment(id, owner_id, name, workflow_id, base_model_id, document_ids_json, document_names_json,
+         document_sha256s_json, created_seq, created_at) VALUES('alignment_two', 'user_ada', 'it', 'quick', 'model_base', '[]', '[]', '[]', 9, '')`,
+      )
+      .run();
+    const room = open(store);
+    const second = store.transaction(() =>
+      room.stock.registerAligned({
+        ownerId: ada.userId,
+        alignmentId: "alignment_two",
+        baseModelId: "model_base",
+        name: "second",
+        adapter: { path: "/second.gguf", sha256: "y" },
+        sources: null,
+        calibration,
+      }),
+    );
+    await room.serving.redeployAtStart();
+    await room.call("models.deploy", second);
+    await until(() => room.loaded.length === 2);
+    await until(async () => (await room.call("models.deployment", second)).status === "READY");
+    await room.runner.stop();
+    return { store, first: room.modelId, second };
+  };
+
+  test("a model whose load and whose failure cannot be written does not keep the next one waiting", async () => {
+    const { store, first, second } = await crashedWithTwo("each");
+    const full = "BEGIN SELECT RAISE(ABORT, 'the disk is full'); END";
+    const ofFirst = `WHEN new.model_id = '${first}' ${full}`;
+    store.prepare(`CREATE TRIGGER full1 BEFORE UPDATE OF loads_begun ON deployment ${ofFirst}`).run();
+    store.prepare(`CREATE TRIGGER full2 BEFORE INSERT ON deployment ${ofFirst}`).run();
+    const room = open(store);
+    assert.deepEqual(room.serving.waiting(), [first, second]);
+    await room.serving.redeployAtStart();
+    assert.deepEqual(room.serving.waiting(), []);
+    assert.deepEqual(room.loaded, [second]);
+    const lease = await room.serving.leaseForRequest(room.catalog.models.resolve(ada, first).ref);
+    assert.deepEqual(room.loaded, [second, first]);
+    await lease.release();
+    await room.runner.stop();
+  });
+
+  test("orphans whose end cannot be written do not keep deployed models waiting", async () => {
+    const { store, first, second } = await crashedWithTwo("orphans");
+    store.prepare<[string]>("UPDATE aligned_model SET deployment_status = 'DEPLOYING' WHERE id = ?").run(first);
+    const full = "BEGIN SELECT RAISE(ABORT, 'the disk is full'); END";
+    store.prepare(`CREATE TRIGGER full BEFORE UPDATE OF deployment_status ON aligned_model ${full}`).run();
+    const room = open(store);
+    await room.serving.redeployAtStart();
+    assert.deepEqual(room.loaded, [second]);
+    await room.runner.stop();
+  });
+
+  test("no load begins once a stop is requested, so none counts as a crash", async () => {
+    const { store, first, second } = await crashedWithTwo("stopped");
+    const gate = Promise.withResolvers<void>();
+    const begun: string[] = [];
+    const room = open(store, (ref) => {
+      begun.push(ref.adapter!.id);
+      return gate.promise;
+    });
+    const stopping = new AbortController();
+    const done = room.serving.redeployAtStart(stopping.signal);
+    await until(() => begun.length === 1);
+    stopping.abort();
+    gate.resolve();
+    await done;
+    assert.deepEqual([begun, room.loaded], [[first], [first]]);
+    assert.deepEqual(room.serving.waiting(), [second]);
     await room.runner.stop();
   });
 

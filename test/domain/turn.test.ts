@@ -360,6 +360,40 @@ test("a response that is cut is incomplete, and one that fails says so as its la
   assert.equal(rows.size, 0);
 });
 
+/** The answer of an upstream that sends these events, and what it is asked. */
+async function askUpstream(events: AsyncGenerator<{ data: string }>) {
+  const asked: unknown[] = [];
+  const forward = async (path: string, input: { body: object }) => {
+    asked.push(path, (input.body as { stream: boolean }).stream);
+    return new EventStream(events);
+  };
+  const place = ["body", "messages"];
+  const message = { role: "user" as const, content: "Weather?", at: [...place, 0] };
+  const request = { ...requestDefaults, model: "big", messages: [message], messagesAt: place };
+  return { answer: await answerByUpstream(forward, request, around, caller), asked };
+}
+
+test("an upstream may name a thought otherwise, and end for a reason that the formats do not have", async () => {
+  const data = (delta: object, finish_reason: string | null = null) => ({
+    data: JSON.stringify({ id: "c", created: 1, model: "big", choices: [{ delta, finish_reason }] }),
+  });
+  async function* events() {
+    yield data({ reasoning: "Hm.", reasoning_content: null });
+    yield data({ reasoning: null, reasoning_content: "Hm." });
+    yield data({ content: "Well." }, "content_filter");
+  }
+  const { answer } = await askUpstream(events());
+  const told: ChatEvent[] = [];
+  for await (const event of answer.events) told.push(event);
+  const usage = { promptTokens: 0, completionTokens: 0, cachedTokens: 0, reasoningTokens: 0, truncatedTokens: 0 };
+  assert.deepEqual(told, [
+    said({ kind: "thought", text: "Hm." }),
+    said({ kind: "thought", text: "Hm." }),
+    said({ kind: "words", text: "Well." }),
+    end({ finishReason: "stop", confidence: null, usage }),
+  ]);
+});
+
 test("an upstream's chunks become events, whatever number its calls begin with", async () => {
   const chunk = (delta: object, finish_reason: string | null = null, more: object = {}) => ({
     data: JSON.stringify({ id: "c", created: 1, model: "big", choices: [{ delta, finish_reason }], ...more }),
@@ -369,7 +403,6 @@ test("an upstream's chunks become events, whatever number its calls begin with",
   });
   const details = { prompt_tokens_details: { cached_tokens: 3 }, completion_tokens_details: { reasoning_tokens: 2 } };
   const usage = { prompt_tokens: 11, completion_tokens: 4, ...details };
-  const seen: unknown[] = [];
   async function* events() {
     yield chunk({ role: "assistant", content: "" });
     yield chunk({ reasoning_content: "Hm." });
@@ -380,14 +413,7 @@ test("an upstream's chunks become events, whatever number its calls begin with",
     yield chunk({}, null, { choices: [], usage });
     yield { data: "[DONE]" };
   }
-  const forward = async (path: string, input: { body: object }) => {
-    seen.push(path, (input.body as { stream: boolean }).stream);
-    return new EventStream(events());
-  };
-  const place = ["body", "messages"];
-  const message = { role: "user" as const, content: "Weather?", at: [...place, 0] };
-  const request = { ...requestDefaults, model: "big", messages: [message], messagesAt: place };
-  const answer = await answerByUpstream(forward, request, around, caller);
+  const { answer, asked } = await askUpstream(events());
   assert.deepEqual([answer.head, answer.promptTokens], [{ id: "c", created: 1, model: "big" }, null]);
   const told: ChatEvent[] = [];
   for await (const event of answer.events) told.push(event);
@@ -404,5 +430,5 @@ test("an upstream's chunks become events, whatever number its calls begin with",
       usage: { promptTokens: 11, completionTokens: 4, cachedTokens: 3, reasoningTokens: 2, truncatedTokens: 0 },
     }),
   ]);
-  assert.deepEqual(seen, ["chat/completions", true]);
+  assert.deepEqual(asked, ["chat/completions", true]);
 });

@@ -4,6 +4,7 @@ import { newId } from "../../base/ids.ts";
 import type { Clock } from "../../base/time.ts";
 import type { agents } from "../../contract/agents.ts";
 import type { Caller, Handlers, Input, Reply } from "../../contract/endpoint.ts";
+import { answersNothing } from "../../engine/generator.ts";
 import { prepareForgetting } from "../../store/idempotency.ts";
 import type { Store } from "../../store/open.ts";
 import { type AnswersParts, createAnswers } from "./answers.ts";
@@ -55,11 +56,7 @@ export function createAgents(parts: AgentsParts): { handlers: Handlers<typeof ag
   function answering(caller: Caller, name: string): { modelId: string; name: string } {
     const model = parts.describeModel(caller.userId, name);
     if (!model) throw new Failure("not_found", "Model not found");
-    if (model.kind !== "text")
-      throw new Failure(
-        "wrong_kind",
-        `The model is for ${model.kind} and does not generate answers; use another model`,
-      );
+    if (model.kind !== "text") throw answersNothing(model.kind);
     return model;
   }
 

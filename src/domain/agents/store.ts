@@ -106,5 +106,3 @@ export const prepareAgents = (store: Store) => ({
     "SELECT 1 AS one FROM agent_run WHERE agent_id = :agentId AND request_id = :requestId",
   ),
 });
-
-export type AgentsSql = ReturnType<typeof prepareAgents>;

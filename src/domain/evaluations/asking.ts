@@ -3,11 +3,11 @@ import { type Chosen, choose } from "../../base/likelihood.ts";
 import type { Item } from "../../catalog/benchmarks.ts";
 import type { ItemType } from "../../catalog/store.ts";
 import { formatChat } from "../../engine/format/chat-format.ts";
-import type { Generator, ModelRef } from "../../engine/generator.ts";
+import type { Generator, ModelRef, Tokenizer } from "../../engine/generator.ts";
 import type { GradedItem } from "./grade.ts";
 
 /** The fields of a benchmark's item that asking and grading need. */
-export type BenchmarkItem = Omit<Item, "citations" | "cluster">;
+export type BenchmarkItem = Omit<Item, "citations">;
 
 /** Number of items in a group, which is the engine's largest batch for evaluations. */
 export const groupSize = 8;
@@ -43,6 +43,13 @@ export function gradedItem({ rivalsOf }: Asking, item: BenchmarkItem): GradedIte
   };
 }
 
+/** The rows by which the engine scores each of the texts as the answer to a prompt. */
+export const scoredRows = (tokenizer: Tokenizer, prompt: readonly number[], answers: readonly string[]) =>
+  answers.map((answer) => ({
+    tokens: [...prompt, ...tokenizer.encode(answer, false)],
+    promptLength: prompt.length,
+  }));
+
 export interface ChosenAnswer {
   item: BenchmarkItem;
   /** Tokens of the prompt with each choice, then of the prompt alone. The choices are included because they are part of the question. */
@@ -61,14 +68,7 @@ export async function chosenAnswers(
   const tokenizer = generator.tokenizer(ref.baseId);
   const asked = group.map((item) => {
     const prompt = promptOf(asking, item);
-    return {
-      item,
-      prompt,
-      rows: item.choices.map((choice) => ({
-        tokens: [...prompt, ...tokenizer.encode(choice, false)],
-        promptLength: prompt.length,
-      })),
-    };
+    return { item, prompt, rows: scoredRows(tokenizer, prompt, item.choices) };
   });
   const scored = await generator.score(
     ref,

@@ -7,7 +7,7 @@ import { declines } from "./declines.ts";
 import { isArticle, isMonth, isNumber, isSignUnit, singular, type Token, tokensOf } from "./tokens.ts";
 
 /** Number of tokens at the start of an answer that count. A longer gold widens this window to its own length. */
-export const answerWindow = 20;
+const answerWindow = 20;
 
 export interface GradedItem {
   response: string;

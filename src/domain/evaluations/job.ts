@@ -406,11 +406,7 @@ async function judgeRecord(work: Work, signal: AbortSignal): Promise<JudgeRecord
   const { judgeModel, items, parts, row } = work;
   const long = items.filter(({ type }) => type === "long");
   if (judgeModel === null || long.length === 0) return null;
-  // The reference of the next item answers a different question, so it should not meet this item's rubric.
-  const all = parts.itemsOf(row.benchmark_id);
-  const others = long.map(
-    (item) => all[(all.findIndex((one) => one.sample_num === item.sample_num) + 1) % all.length]!.response,
-  );
+  const others = othersOf(long, parts.itemsOf(row.benchmark_id));
   const error = await measureJudge(judgeOf(work), long, others, signal);
   const points = pointsJudged(work);
   const observed = wilson(points.filter(({ met }) => met).length, points.length).score;
@@ -421,6 +417,16 @@ async function judgeRecord(work: Work, signal: AbortSignal): Promise<JudgeRecord
     observed,
     corrected: correctedShare(observed, error),
   };
+}
+
+/** For each item, the reference of the next item about another fact, which therefore should not meet this item's rubric. */
+function othersOf(items: readonly BenchmarkItem[], all: readonly BenchmarkItem[]): string[] {
+  return items.map(({ sample_num, cluster }) => {
+    const own = all.findIndex((one) => one.sample_num === sample_num);
+    let at = (own + 1) % all.length;
+    while (at !== own && all[at]!.cluster === cluster) at = (at + 1) % all.length;
+    return all[at]!.response;
+  });
 }
 
 const pointsJudged = ({ parts, row }: Work): Verdict[] =>

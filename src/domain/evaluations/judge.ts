@@ -5,6 +5,7 @@ import { type Score, wilson } from "../../base/statistics/intervals.ts";
 import type { RubricPoint } from "../../catalog/benchmarks.ts";
 import { formatChat } from "../../engine/format/chat-format.ts";
 import type { Generator, ModelRef } from "../../engine/generator.ts";
+import { scoredRows } from "./asking.ts";
 
 export interface RubricItem {
   instruction: string;
@@ -24,7 +25,7 @@ export interface Judge {
   judge(answers: readonly { item: RubricItem; answer: string }[], signal: AbortSignal): Promise<Verdict[][]>;
 }
 
-export const judgeQuestion = (item: RubricItem, answer: string, point: RubricPoint): string =>
+const judgeQuestion = (item: RubricItem, answer: string, point: RubricPoint): string =>
   [
     `Question: ${item.instruction}`,
     `Reference answer: ${item.response}`,
@@ -37,14 +38,12 @@ export function createJudge(generator: Generator, ref: ModelRef): Judge {
   return {
     async judge(answers, signal) {
       const tokenizer = generator.tokenizer(ref.baseId);
-      const words = ["Yes", "No"].map((word) => tokenizer.encode(word, false));
       const asked = answers.flatMap(({ item, answer }) =>
         item.rubric.map((point) => judgeQuestion(item, answer, point)),
       );
-      const rows = asked.flatMap((question) => {
-        const prompt = formatChat(tokenizer, [{ role: "user", content: question }]);
-        return words.map((word) => ({ tokens: [...prompt, ...word], promptLength: prompt.length }));
-      });
+      const rows = asked.flatMap((content) =>
+        scoredRows(tokenizer, formatChat(tokenizer, [{ role: "user", content }]), ["Yes", "No"]),
+      );
       const scored = await generator.score(ref, rows, signal);
       const logprob = (row: number): number => scored[row]!.reduce((total, value) => total + value, 0);
       let next = 0;
@@ -80,7 +79,7 @@ export interface JudgeError {
 /** Maximum number of items whose references are judged. */
 const mostItems = 40;
 
-/** Measures the judge's error rates. `others` has, for each item, a text that answers another item. */
+/** Measures the judge's error rates. `others` has, for each item, a text that answers a question about another fact. */
 export async function measureJudge(
   judge: Judge,
   items: readonly RubricItem[],

@@ -8,6 +8,7 @@ import { createPatience, type PatienceParts } from "../../base/patience.ts";
 import type { ModelQuestion } from "../../contract/run-lines.ts";
 import { formatChat } from "../../engine/format/chat-format.ts";
 import type { Generator, ModelRef } from "../../engine/generator.ts";
+import { scoredRows } from "./asking.ts";
 
 export interface RewardModelsParts extends Omit<PatienceParts, "mayPass"> {
   generator: Generator;
@@ -70,11 +71,8 @@ export function createRewardModels(parts: RewardModelsParts): AskRewardModel {
   ): Promise<string> {
     const tokenizer = generator.tokenizer(ref.baseId);
     const prompt = formatChat(tokenizer, [{ role: "user", content }]);
-    const rows = choices.map((choice) => ({
-      tokens: [...prompt, ...tokenizer.encode(choice, false)],
-      promptLength: prompt.length,
-    }));
-    return choices[choose(choices, await generator.score(ref, rows, signal)).index]!;
+    const logprobs = await generator.score(ref, scoredRows(tokenizer, prompt, choices), signal);
+    return choices[choose(choices, logprobs).index]!;
   }
 
   return async (ownerId, { judge, preferenceModel, key_id }, question, signal) => {

@@ -3,14 +3,8 @@
 import { Failure } from "../../base/errors.ts";
 import type { ConfidenceScore } from "../../confidence/calibration.ts";
 import type { UncertainSpan } from "../../confidence/least-certain.ts";
-import type {
-  FinishReason,
-  GeneratedToken,
-  GenerateEnd,
-  GenerateRequest,
-  Generator,
-  PromptToken,
-} from "../../engine/generator.ts";
+import type { ThoughtMarks } from "../../engine/format/chat-format.ts";
+import type { FinishReason, GeneratedToken, GenerateRequest, Generator, PromptToken } from "../../engine/generator.ts";
 import type { NamedSource } from "./sources.ts";
 
 /** An answer to be generated. */
@@ -20,9 +14,20 @@ export interface Choice
   promptIndex: number;
   /** The question, as the client wrote it: in a chat, the user's last message. */
   question: string;
+  /** How a thought is told from the answer proper; null if the client gets both as one text. */
+  thought?: ThoughtForm | null;
   /** Whether the log-probs of the prompt are requested. */
   scoresPrompt?: boolean;
 }
+
+export interface ThoughtForm {
+  marks: ThoughtMarks;
+  /** Whether the prompt ends inside a thought. */
+  isOpen: boolean;
+}
+
+/** Makes the listener of a choice. */
+export type Listen = (question: string, thought?: ThoughtForm | null) => Listener;
 
 /** What the choices of a request have in common. The seed is that of the first choice. */
 export type Common = Pick<
@@ -77,7 +82,7 @@ export function answer(
   generator: Generator,
   choices: readonly Choice[],
   common: Common,
-  listen: (question: string) => Listener,
+  listen: Listen,
   signal: AbortSignal,
 ): Answers {
   const ending = new AbortController();
@@ -92,12 +97,12 @@ export function answer(
   };
   const count = (index: number, tokens: number): void => void counts.set(index, tokens);
 
-  const all = choices.map(async ({ promptIndex: _, question, scoresPrompt = false, ...choice }, index) => {
+  const all = choices.map(async ({ promptIndex: _, question, thought, scoresPrompt = false, ...choice }, index) => {
     // Each choice has its own seed, so choices differ but are reproducible under the same request seed.
     const sampling = { ...common.sampling, seed: common.sampling.seed + index };
     const request = { ...common, ...choice, sampling, signal: either };
     try {
-      await run(generator, index, request, scoresPrompt, listen(question), tell, count);
+      await run(generator, index, request, scoresPrompt, listen(question, thought), tell, count);
     } catch (error) {
       ending.abort(error);
       throw error;
@@ -140,8 +145,7 @@ async function run(
 ): Promise<void> {
   const onPrompt = (prompt: readonly PromptToken[]): void => tell({ index, prompt });
   const onSlot = (): void => listener.admitted?.();
-  const asked = { ...request, onSlot, ...(scoresPrompt && { onPrompt }) };
-  const tokens = request.maxTokens === 0 && !scoresPrompt ? nothing(request) : generator.generate(asked);
+  const tokens = generator.generate({ ...request, onSlot, ...(scoresPrompt && { onPrompt }) });
   let drawn = 0;
   let held: GeneratedToken[] = [];
   for (;;) {
@@ -162,10 +166,4 @@ async function run(
     tell({ index, text: next.value.text, tokens: held });
     held = [];
   }
-}
-
-/** Stands in for a generation that draws no tokens, so that it takes no slot. */
-// biome-ignore lint/correctness/useYield: the form of a generation that draws nothing
-async function* nothing(request: { prompt: readonly number[] }): AsyncGenerator<GeneratedToken, GenerateEnd, void> {
-  return { finishReason: "length", promptTokens: request.prompt.length, cachedTokens: 0, completionTokens: 0 };
 }

@@ -120,7 +120,7 @@ async function planChat(request: ChatRequest, tokenizer: Tokenizer, context: num
   const isForced = format !== null && mustCall;
   const rule = isForced ? callsRule(request, tokenizer, format) : formatRule(request);
   const shown = marksShown(tokenizer, marks, format);
-  const budget = budgetOf(thinking, request.maxTokens);
+  const budget = budgetOf(thinking, maxTokens);
   const thinks = marks !== null && wanted !== false;
   const question = request.messages.findLast(({ role }) => role === "user")?.content ?? "";
   const check = (call: unknown) => checkedCall(tools, format!, call);
@@ -137,6 +137,7 @@ async function planChat(request: ChatRequest, tokenizer: Tokenizer, context: num
       prompt: tokens,
       promptIndex: 0,
       question,
+      thought: marks && { marks, isOpen },
       maxTokens,
       exact: request.exact,
       shown,

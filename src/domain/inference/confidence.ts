@@ -8,7 +8,7 @@ import { type AnswerStep, leastCertainSpan } from "../../confidence/least-certai
 import type { SourceSpace } from "../../confidence/sources.ts";
 import { type ThoughtMarks, thoughtMarksOf } from "../../engine/format/chat-format.ts";
 import type { Tokenizer } from "../../engine/generator.ts";
-import type { Listener } from "./answers.ts";
+import type { Listen, ThoughtForm } from "./answers.ts";
 import type { DriftMeter } from "./drift.ts";
 import { type HasDocument, namedSources } from "./sources.ts";
 
@@ -32,16 +32,13 @@ export interface ListenerParts {
   hasDocument: HasDocument;
 }
 
-/**
- * Returns a function that makes a listener for a choice from the choice's question. A calibration that was made with
- * other files or another engine is void.
- */
+/** Returns the listeners of a model's answers. A calibration that was made with other files or another engine is void. */
 export function listenerOf(
   model: ScoredModel,
   tokenizer: Tokenizer,
   ownerId: string,
   { engine, drift, hasDocument }: ListenerParts,
-): (question: string) => Listener {
+): Listen {
   const { calibration } = model;
   if (calibration === null) return () => ({ add: () => {}, score: async () => null });
   const voided = servedVoidReason(calibration, model, tokenizer, engine);
@@ -55,7 +52,7 @@ export function listenerOf(
     measured.set(question, known);
     return known;
   };
-  return (question) => {
+  return (question, thought = null) => {
     const features = createFeatures();
     const steps: AnswerStep[] = [];
     let text = "";
@@ -85,15 +82,29 @@ export function listenerOf(
         const { pValue, reason, outOfDomain } = await measure(question);
         const space = await reading;
         const said = { question, answer: text };
+        const before = thought === null ? 0 : stepsOfThought(steps, tokenizer, thought);
+        const shown = before === 0 ? text : afterThought(text, marks);
         return {
           ...scoreConfidence(calibration, featureNames, features.values(finishReason), { outOfDomain, said, voided }),
           drift: { p_value: pValue, reason },
-          leastCertain: leastCertainSpan(steps, tokenizer, text.length),
+          leastCertain: leastCertainSpan(steps.slice(before), tokenizer, shown.length, before > 0),
           sources: space && namedSources(space, { question, answer: afterThought(text, marks) }, ownerId, hasDocument),
         };
       },
     };
   };
+}
+
+/** Number of steps at the beginning that belong to a thought, as the reader of the answer tells it. */
+function stepsOfThought(steps: readonly AnswerStep[], tokenizer: Tokenizer, { marks, isOpen }: ThoughtForm): number {
+  const pieces = steps.map(({ token }) => tokenizer.pieceOf(token));
+  const text = pieces.join("");
+  if (!isOpen && !text.trimStart().startsWith(marks.open)) return 0;
+  const at = text.indexOf(marks.close);
+  if (at < 0) return steps.length;
+  let [count, length] = [0, 0];
+  while (length < at + marks.close.length) length += pieces[count++]!.length;
+  return count;
 }
 
 /** Returns the answer without its thought. The thought is not part of what the answer states, and is often much longer. */

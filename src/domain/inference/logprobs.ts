@@ -89,7 +89,7 @@ const strict = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
  * Returns the text of a token. If the token's bytes are not valid text by themselves, returns the bytes in hex, so that no
  * two such tokens have the same name.
  */
-export function tokenText(tokenizer: Tokenizer, token: number): string {
+function tokenText(tokenizer: Tokenizer, token: number): string {
   const bytes = tokenizer.bytesOf(token);
   if (bytes.length === 0) return tokenizer.pieceOf(token);
   try {

@@ -8,9 +8,16 @@ import type { Metrics } from "../../base/metrics.ts";
 import type { Clock } from "../../base/time.ts";
 import type { Traces } from "../../base/traces.ts";
 import type { Caller } from "../../contract/endpoint.ts";
-import { contextOf, type Generator, type ModelKind, type ModelRef, type Tokenizer } from "../../engine/generator.ts";
+import {
+  answersNothing,
+  contextOf,
+  type Generator,
+  type ModelKind,
+  type ModelRef,
+  type Tokenizer,
+} from "../../engine/generator.ts";
 import { openAccount } from "./account.ts";
-import { answer, type Choice, type Common, type Listener, type Piece } from "./answers.ts";
+import { answer, type Choice, type Common, type Listen, type Piece } from "./answers.ts";
 import { listenerOf, type ScoredModel } from "./confidence.ts";
 import type { DriftMeter } from "./drift.ts";
 import type { HasDocument } from "./sources.ts";
@@ -110,8 +117,7 @@ export async function openSession(
   try {
     if (asked.signal.aborted) throw new Failure("cut_off");
     const kind = generator.kind(model.ref.baseId);
-    if (kind !== "text")
-      throw new Failure("wrong_kind", `The model is for ${kind} and does not generate answers; use another model`);
+    if (kind !== "text") throw answersNothing(kind);
     const tokenizer = generator.tokenizer(model.ref.baseId);
     const planned = await plan(tokenizer, contextOf(generator, tokenizer));
     if (asked.signal.aborted) throw new Failure("cut_off");
@@ -164,9 +170,9 @@ export function tellTruncation(
  * slot, reading the prompt, and drawing tokens.
  */
 const timed =
-  (listen: (question: string) => Listener, arrivedMs: number, { clock, metrics, traces }: SessionParts) =>
-  (question: string): Listener => {
-    const inner = listen(question);
+  (listen: Listen, arrivedMs: number, { clock, metrics, traces }: SessionParts): Listen =>
+  (question, thought) => {
+    const inner = listen(question, thought);
     const span = traces.current();
     const asked = performance.now();
     let admitted = asked;

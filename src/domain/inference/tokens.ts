@@ -38,11 +38,15 @@ export function createTokens(
       const all = listModels(caller).map(listed);
       const from = query.after_id === undefined ? 0 : indexOf(all, query.after_id) + 1;
       const to = query.before_id === undefined ? all.length : indexOf(all, query.before_id);
-      const data = all.slice(from, Math.min(to, from + (query.limit ?? all.length)));
+      const range = all.slice(from, to);
+      const { limit = range.length } = query;
+      // Clients page backwards by before_id alone, so that page is the end of the range.
+      const isBackwards = query.before_id !== undefined && query.after_id === undefined;
+      const data = isBackwards ? range.slice(Math.max(0, range.length - limit)) : range.slice(0, limit);
       return {
         object: "list",
         data,
-        has_more: from + data.length < to,
+        has_more: data.length < range.length,
         first_id: data[0]?.id ?? null,
         last_id: data.at(-1)?.id ?? null,
       };

@@ -1,5 +1,6 @@
 // The body of a request to an upstream. Strict servers refuse every field that they do not know, even at a value that has no
-// effect, so only fields that change something are sent. What a model refuses after all is said in another way.
+// effect, so only fields that change something are sent. If a model still refuses a field, the request is sent again with the field
+// renamed or left out.
 
 export type UpstreamBody = Readonly<Record<string, unknown>>;
 
@@ -54,7 +55,8 @@ const rewordings: readonly Rewording[] = [
       max_tokens === undefined ? body : { ...body, max_completion_tokens: max_tokens },
   },
   {
-    // They accept no temperature, or only 1. Another one is the client's, who must learn that it is refused.
+    // The same models accept no temperature, or only 1. Only the default of 1 is dropped: a client that asks for another temperature
+    // must learn that it is refused.
     isAskedBy: (refusal, body) => body.temperature === 1 && refusal.includes("temperature"),
     reword: ({ temperature, ...body }) => (temperature === 1 ? body : { ...body, temperature }),
   },

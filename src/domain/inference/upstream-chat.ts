@@ -68,10 +68,12 @@ interface Chunk {
   choices?: {
     delta?: {
       content?: Content;
-      reasoning_content?: string;
+      /** Servers name a thought in either way. */
+      reasoning_content?: string | null;
+      reasoning?: string | null;
       tool_calls?: { index: number; id?: string; function: { name?: string; arguments?: string } }[];
     };
-    finish_reason: ChatEnd["finishReason"] | null;
+    finish_reason: string | null;
   }[];
   usage?: null | {
     prompt_tokens: number;
@@ -100,6 +102,8 @@ async function* chunksOf(events: AsyncIterable<StreamEvent>): AsyncGenerator<Chu
   for await (const { data } of events) if (data !== "[DONE]") yield JSON.parse(data) as Chunk;
 }
 
+const finishReasons: readonly ChatEnd["finishReason"][] = ["stop", "length", "tool_calls"];
+
 async function* eventsOf(chunks: AsyncIterable<Chunk>): AsyncGenerator<ChatEvent, void, void> {
   const choice = { index: 0, tokens: [] };
   let finishReason: ChatEnd["finishReason"] = "stop";
@@ -109,7 +113,8 @@ async function* eventsOf(chunks: AsyncIterable<Chunk>): AsyncGenerator<ChatEvent
   for await (const chunk of chunks) {
     usage = chunk.usage ?? usage;
     for (const { delta = {}, finish_reason } of chunk.choices ?? []) {
-      if (delta.reasoning_content) yield { ...choice, kind: "thought", text: delta.reasoning_content };
+      const thought = delta.reasoning_content || delta.reasoning;
+      if (thought) yield { ...choice, kind: "thought", text: thought };
       const text = textOf(delta.content ?? "");
       if (text !== "") yield { ...choice, kind: "words", text };
       for (const { index, id = "", function: called } of delta.tool_calls ?? []) {
@@ -118,7 +123,8 @@ async function* eventsOf(chunks: AsyncIterable<Chunk>): AsyncGenerator<ChatEvent
         calls.set(index, call);
         if (called.arguments) yield { ...choice, kind: "arguments", call, text: called.arguments };
       }
-      finishReason = finish_reason ?? finishReason;
+      // Servers have further reasons, such as content_filter. Then the answer was not cut off by the limit.
+      if (finish_reason) finishReason = finishReasons.find((known) => known === finish_reason) ?? "stop";
     }
   }
   const end = { finishReason, stopString: null, confidence: null, usage: usageOf(usage) };

@@ -14,12 +14,13 @@
 //   3. loads_begun is raised before each native load and set to 0 when the load ends. After two loads that never ended, which
 //      are taken as crashes, the model stays UNDEPLOYED with `error`, so that it does not crash the appliance at every start.
 //   4. A model marked DEPLOYED is loaded, except between the start of the appliance and the end of the model's redeployment,
-//      and after an undeployment that failed, if the model could not be loaded again (holdAgain).
+//      after a redeployment whose failure could not be written, and after an undeployment that failed, if the model could not be
+//      loaded again (holdAgain).
 
 import { Failure, type FailureCode } from "../../base/errors.ts";
 import { newId } from "../../base/ids.ts";
 import type { Log } from "../../base/log.ts";
-import type { Clock } from "../../base/time.ts";
+import { type Clock, sleep } from "../../base/time.ts";
 import { refOf } from "../../catalog/models.ts";
 import type { AlignedRow, DeploymentStatus } from "../../catalog/store.ts";
 import type { Reply } from "../../contract/endpoint.ts";
@@ -51,13 +52,19 @@ export interface Deployments {
   undeploy(model: AlignedRow): DeploymentTask;
   latest(modelId: string): DeploymentTask | null;
   workers: { deploy: Worker; undeploy: Worker };
-  /** Ends tasks that a crash left unfinished, then loads the deployed models one by one. Called once the server listens. */
-  redeployAtStart(): Promise<void>;
+  /**
+   * Ends tasks that a crash left unfinished, then loads the deployed models one by one. Called once the server listens. Begins
+   * no further load once the signal is aborted.
+   */
+  redeployAtStart(signal?: AbortSignal): Promise<void>;
   /** Models that were deployed or deploying when the appliance started, and do not serve yet. */
   waiting(): string[];
   /** Resolves once the model is no longer waiting. */
   settled(modelId: string): Promise<void>;
 }
+
+/** Wait before a transaction that failed, as on a full disk, is tried again. */
+const retryMs = 1000;
 
 /** What differs between the two moves. */
 const moves = {
@@ -138,6 +145,18 @@ export function createDeployments(parts: DeploymentParts): Deployments {
     waiting.delete(modelId);
   }
 
+  /** Retries `write`, because the task must end with its job (invariant 1), and the runner alone would end only the job. */
+  async function untilWritten(modelId: string, write: () => boolean, signal: AbortSignal): Promise<boolean> {
+    for (;;)
+      try {
+        return write();
+      } catch (error) {
+        log("error", "deployment.unwritten", { modelId, error });
+        if (signal.aborted) throw error;
+        await sleep(retryMs, signal);
+      }
+  }
+
   /**
    * Makes one of the two workers. They differ only in what they do between the transaction that begins the move and the one
    * that ends it: `act`, and `undo` if the move failed.
@@ -159,9 +178,11 @@ export function createDeployments(parts: DeploymentParts): Deployments {
         log("error", `model.${kind}_failed`, { modelId: model.id, error });
         failure = error instanceof Failure ? error : new Failure("internal", undefined, { cause: error });
       }
-      const ended = failure
-        ? queue.move(claim, "failed", errorOf(failure), () => end(task, failure))
-        : queue.move(claim, "succeeded", {}, () => end(task, null));
+      const write = (): boolean =>
+        failure
+          ? queue.move(claim, "failed", errorOf(failure), () => end(task, failure))
+          : queue.move(claim, "succeeded", {}, () => end(task, null));
+      const ended = await untilWritten(model.id, write, signal);
       if (failure || !ended) await undo(model);
       settle(model.id);
     };
@@ -205,20 +226,20 @@ export function createDeployments(parts: DeploymentParts): Deployments {
   }
 
   async function redeploy(modelId: string): Promise<void> {
-    const model = sql.alignedById.get(modelId)!;
     try {
-      // The model may have been undeployed while other models were loaded.
-      if (model.deployment_status !== "DEPLOYED") return;
-      await loadCounted(model, sql.latestDeployment.get({ modelId: model.id, kind: "deploy" })!);
+      const model = sql.alignedById.get(modelId);
+      // The model may have been undeployed, or deleted, while other models were loaded.
+      if (model?.deployment_status !== "DEPLOYED") return;
+      await loadCounted(model, sql.latestDeployment.get({ modelId, kind: "deploy" })!);
     } catch (error) {
-      log("error", "model.redeploy_failed", { modelId: model.id, error });
+      log("error", "model.redeploy_failed", { modelId, error });
       const failure = error instanceof Failure ? error : new Failure("internal", undefined, { cause: error });
       store.transaction(() => {
-        insert(model.id, "deploy", "FAILED", reasonOf(failure));
-        sql.moveModel.run({ id: model.id, to: "UNDEPLOYED", error: reasonOf(failure) });
+        insert(modelId, "deploy", "FAILED", reasonOf(failure));
+        sql.moveModel.run({ id: modelId, to: "UNDEPLOYED", error: reasonOf(failure) });
       });
     } finally {
-      settle(model.id);
+      settle(modelId);
     }
   }
 
@@ -234,9 +255,18 @@ export function createDeployments(parts: DeploymentParts): Deployments {
       // Each undeployment waits for the running answers of its model, and must not hold up the other undeployments.
       undeploy: { concurrency: 8, run: worker("undeploy", unload, holdAgain) },
     },
-    async redeployAtStart() {
-      endOrphans();
-      for (const model of sql.inStatus.all(JSON.stringify(["DEPLOYED"]))) await redeploy(model.id);
+    async redeployAtStart(signal) {
+      try {
+        endOrphans();
+      } catch (error) {
+        log("error", "model.orphans_unended", { error });
+      }
+      for (const { id } of sql.inStatus.all(JSON.stringify(["DEPLOYED"]))) {
+        // A load that begins after a stop was requested would be cut off, and would count as a crash at the next start.
+        if (signal?.aborted) return;
+        // A failure that cannot be written must not keep the later models waiting. A request then loads the model.
+        await redeploy(id).catch((error) => log("error", "model.redeploy_unwritten", { modelId: id, error }));
+      }
     },
     waiting: () => [...waiting.keys()],
     settled,

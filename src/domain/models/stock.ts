@@ -11,7 +11,7 @@ import type { Clock } from "../../base/time.ts";
 import type { BaseRow } from "../../catalog/store.ts";
 import type { Calibration } from "../../confidence/calibration.ts";
 import type { Caller, UploadedFile } from "../../contract/endpoint.ts";
-import type { Gpu } from "../../engine/gguf/gpu.ts";
+import { type Gpu, mebibytes } from "../../engine/gguf/gpu.ts";
 import type { Trainer } from "../../engine/train/trainer.ts";
 import type { Store } from "../../store/open.ts";
 import { fetchFromHub, type HubName, sourceOf as hubSource, isHubName, parseHubName } from "./hub.ts";
@@ -100,7 +100,9 @@ export function createStock(parts: StockParts): Stock {
       const grant = parts.gpu.reserve("the trial of a new model", { machine: bytes, gpu: 0 });
       if (grant !== null) return grant;
       if (await parts.freeIdle()) continue;
-      throw new Failure("out_of_memory", `Testing the file needs ${bytes} bytes of memory`, { retryAfterSeconds: 30 });
+      throw new Failure("out_of_memory", `Testing the file needs ${mebibytes(bytes)} of memory`, {
+        retryAfterSeconds: 30,
+      });
     }
   }
 

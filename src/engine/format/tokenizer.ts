@@ -75,7 +75,8 @@ export function createTokenizer(native: NativeVocabulary, header: GgufHeader): T
   };
 }
 
-const present = (token: number): number | null => (token < 0 ? null : token);
+/** A token of the native vocabulary; null if it is absent. */
+export const present = (token: number): number | null => (token < 0 ? null : token);
 
 /** The bytes that a token adds to a text. Control, unknown and unused tokens add none. */
 function tokenBytes(native: NativeVocabulary, type: number, token: number): Uint8Array {

@@ -5,8 +5,6 @@ import { Failure } from "../../base/errors.ts";
 import type { GgufHeader } from "./header.ts";
 import { poolingOf } from "./pooling.ts";
 
-export const segmentsRefusal = "llama.cpp computes wrong scores for a cross-encoder with segment embeddings";
-
 /** Throws model_invalid for such a cross-encoder. Expects the header of a sound file. */
 export function refuseSegments(path: string, header: GgufHeader): void {
   // Other tokenizers do not mark segments, so the rows of the table beyond the first are never used.
@@ -22,7 +20,13 @@ export function refuseSegments(path: string, header: GgufHeader): void {
       readSync(file, read, 0, bytes, table.offset + index * bytes);
       return read;
     };
-    if (!row(1).equals(row(0))) throw new Failure("model_invalid", `The model cannot be served: ${segmentsRefusal}`);
+    const first = row(0);
+    for (let index = 1; index < rows; index++)
+      if (!row(index).equals(first))
+        throw new Failure(
+          "model_invalid",
+          "The model cannot be served: llama.cpp computes wrong scores for a cross-encoder with segment embeddings",
+        );
   } finally {
     closeSync(file);
   }

@@ -4,7 +4,7 @@
 import type { Llama } from "node-llama-cpp";
 import { Failure } from "../../base/errors.ts";
 import type { Log } from "../../base/log.ts";
-import { createTokenizer, type NativeVocabulary } from "../format/tokenizer.ts";
+import { createTokenizer, type NativeVocabulary, present } from "../format/tokenizer.ts";
 import type { Tokenizer, TopLogits } from "../generator.ts";
 import { type GgufHeader, readGgufHeader } from "../gguf/header.ts";
 import { type Pooling, poolingOf, poolingOverrides } from "../gguf/pooling.ts";
@@ -139,7 +139,7 @@ const expected: Record<Class, string[]> = {
 const expectedStatics = ["canBeNextTokenForGrammarEvaluationState", "acceptGrammarEvaluationStateToken"];
 
 /** Number of most probable tokens whose logits are kept at each step. */
-export const keptLogits = 64;
+const keptLogits = 64;
 
 export interface Native {
   readonly gpu: "cuda" | "vulkan" | "metal" | false;
@@ -360,7 +360,7 @@ async function openModel(addon: Addon, gpu: boolean, path: string, options: Open
     },
     openContext: (shape) => openContext(addon, model, shape),
     openEmbeddingContext: (shape) => openEmbeddingContext(addon, gpu, model, shape, poolingOf(header)),
-    sep: tokenOf(model.sepToken()),
+    sep: present(model.sepToken()),
     ends: endsOf(model),
     ranksByProbability: /^qwen3(vl)?$/.test(String(header.values.get("general.architecture"))),
     openGrammar: (gbnf) => {
@@ -375,7 +375,6 @@ async function openModel(addon: Addon, gpu: boolean, path: string, options: Open
   };
 }
 
-const tokenOf = (token: number): number | null => (token < 0 ? null : token);
 /** llama.cpp's number for WordPiece vocabularies. */
 const wordPiece = 3;
 

@@ -4,7 +4,14 @@
 
 import { Failure, invalid } from "../../base/errors.ts";
 import type { Log } from "../../base/log.ts";
-import type { EvaluateRequest, GenerateRequest, Generator, ModelRef, Tokenizer } from "../generator.ts";
+import {
+  answersNothing,
+  type EvaluateRequest,
+  type GenerateRequest,
+  type Generator,
+  type ModelRef,
+  type Tokenizer,
+} from "../generator.ts";
 import { evaluationWidth } from "../gguf/gpu.ts";
 import { type Base, embeddingLane, type GeneratorOptions, openAdapter, openBase, withLane } from "./base-model.ts";
 import type { Batcher } from "./batcher.ts";
@@ -167,11 +174,7 @@ export function createGenerator(options: GeneratorOptions & Pick<PoolParts<never
 
 /** The batcher of a base. Throws wrong_kind for a model that does not generate text. */
 function answers(base: Base): Batcher {
-  if (base.batcher === null)
-    throw new Failure(
-      "wrong_kind",
-      `The model is for ${base.pooling.kind} and does not generate answers; use another model`,
-    );
+  if (base.batcher === null) throw answersNothing(base.pooling.kind);
   return base.batcher;
 }
 

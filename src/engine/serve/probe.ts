@@ -1,6 +1,5 @@
 // Examines an untrusted model file in a child process. A malformed file can abort the library, a hostile template can loop for
-// ever, and neither may bring down the server. If `trial` is set, the child
-// is also the first process to load the weights.
+// ever, and neither may bring down the server. With `trial`, the child is also the first process to load the weights.
 import { stat } from "node:fs/promises";
 import { join } from "node:path";
 import { Failure } from "../../base/errors.ts";

@@ -5,7 +5,6 @@ import { type FileHandle, open, readFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { Failure } from "../../../base/errors.ts";
 import { isErrno } from "../../../base/files.ts";
-import { segmentsRefusal } from "../segments.ts";
 import { type GgufPair, type GgufTensorSource, writeGguf } from "../writer.ts";
 import { dataOf, readSafetensorsHeader, type SafetensorsTensor, widened } from "./safetensors.ts";
 
@@ -292,7 +291,6 @@ async function tensorsOf(
       read: () => (widens ? widened(file, tensor) : dataOf(file, tensor)),
     };
   });
-  if (ranks) await refuseSegments(file, found(stored, "embeddings.token_type_embeddings.weight"), shape);
   return sources;
 }
 
@@ -305,16 +303,4 @@ function found(stored: ReadonlyMap<string, SafetensorsTensor>, name: string): Sa
   const tensor = [name, `bert.${name}`, older, `bert.${older}`].map((one) => stored.get(one)).find((one) => one);
   if (tensor === undefined) throw refuse(`the tensor ${name} is missing`);
   return tensor;
-}
-
-/**
- * Throws model_invalid for a model that was trained to recognise the second text of a pair by segment embeddings. llama.cpp
- * reads a pair as one segment, so such a model would score wrongly.
- */
-async function refuseSegments(file: FileHandle, tensor: SafetensorsTensor, shape: Shape): Promise<void> {
-  const pieces: Buffer[] = [];
-  for await (const piece of widened(file, tensor)) pieces.push(piece);
-  const rows = Buffer.concat(pieces);
-  const row = (index: number): Buffer => rows.subarray(4 * shape.hidden * index, 4 * shape.hidden * (index + 1));
-  for (let index = 1; index < shape.tokenTypes; index++) if (!row(index).equals(row(0))) throw refuse(segmentsRefusal);
 }
