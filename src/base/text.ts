@@ -21,6 +21,26 @@ export const segmentedWordsOf = (text: string): string[] =>
     unspaced.test(word) ? Array.from(segmenter.segment(word), ({ segment }) => segment) : [word],
   );
 
+const unspacedWord = new RegExp(unspacedLetter, "u");
+
+/** Number of words between white space. A clause in a script without spaces is counted by its words. */
+export const countWords = (text: string): number =>
+  text.split(/\s+/).reduce((sum, word) => sum + (unspacedWord.test(word) ? segmentedWordsOf(word).length : 1), 0);
+
+/** A letter or figure of a script with spaces, where words and numbers have ends. */
+const spacedLetter = String.raw`(?!${unspacedLetter})[\p{L}\p{M}\p{N}]`;
+const begins = `(?:(?<!${spacedLetter})|(?!${spacedLetter}))`;
+const ends = String.raw`(?:(?!${spacedLetter})|(?<!${spacedLetter})|(?<=\p{N})(?!\p{N}))`;
+
+/**
+ * Returns a pattern for words that are not cut out of a longer word or number. `words`: source of a pattern. A number ends at a letter,
+ * as in "26th", and at a comma or point, because these signs separate cells and sentences too.
+ */
+export const uncut = (words: string, flags: string): RegExp => new RegExp(`${begins}(?:${words})${ends}`, flags);
+
+/** Whether `part` occurs in `whole` word for word, and is not cut out of a longer word or number. */
+export const holdsUncut = (whole: string, part: string): boolean => uncut(RegExp.escape(part), "u").test(whole);
+
 const articles = new Set(["a", "an", "the"]);
 
 export const normalised = (text: string): string => wordsOf(text).join(" ");

@@ -9,7 +9,7 @@ import type { SpanKind } from "./spans.ts";
 import type { Rows } from "./tables.ts";
 import { isClause, isQuestion, namesOf, saidOf, type Target } from "./targets.ts";
 
-export type FormKind = "keywords" | "fragment" | "in_place" | "gap" | "cell" | "reverse" | "pair" | "asked" | "writer";
+export type FormKind = "keywords" | "fragment" | "in_place" | "gap" | "cell" | "reverse" | "pair" | "asked";
 
 export interface Form {
   kind: FormKind;

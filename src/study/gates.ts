@@ -1,6 +1,6 @@
 // Filters written questions through gates, without a word list of any language. Each gate counts the questions that came in and
 // the questions that passed.
-import { containsWords, jaccard, normalised, wordsOf } from "../base/text.ts";
+import { containsWords, countWords, jaccard, normalised, segmentedWordsOf, wordsOf } from "../base/text.ts";
 import { headingOf } from "./heading.ts";
 import type { Lexicon } from "./lexicon.ts";
 import type { Target } from "./targets.ts";
@@ -59,7 +59,12 @@ export async function passGates(
     return kept;
   };
   let left = gate("readable", written, readable);
-  left = gate("hides_answer", left, ({ target, question }) => !containsWords(question, target.answer));
+  // The writer's own answer is the one that is trained.
+  const answersTo = ({ target, question }: Written): string[] => [
+    target.answer,
+    writer.answerTo?.(target, question) ?? "",
+  ];
+  left = gate("hides_answer", left, (one) => !answersTo(one).some((answer) => containsWords(one.question, answer)));
   const within = writer.isTeacher ? Math.max(foundWithin, teacherWithin * lexicon.passages) : foundWithin;
   left = gate("stands_alone", left, ({ target, question }) => lexicon.rankOf(question, target.passage) <= within);
   // Questions for several facts of one clause may be alike.
@@ -144,7 +149,7 @@ async function needingPassage(
 }
 
 const readable = ({ question }: Written): boolean =>
-  !question.includes("\n") && question.split(/\s+/).length <= longest && wordsOf(question).length >= 3;
+  !question.includes("\n") && countWords(question) <= longest && segmentedWordsOf(question).length >= 3;
 
 /** Matches words, and the marks after which a capital letter makes no name. */
 const wordsAndEnds = /[\p{L}\p{N}]+|[.!?:]/gu;

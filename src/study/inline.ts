@@ -10,12 +10,36 @@ export function plainText(raw: string, mediaType: SnapshotDocument["media_type"]
   return text.replace(/\s+/g, " ").trim();
 }
 
-/** The text after a word, because a sign such as ">" or "-" at the start of a text would begin a block. */
-const inlineText = (raw: string): string => flattened(fromMarkdown(`a ${raw}`)).slice(1);
+/** A word before a text, because a sign such as ">" or "-" at the start would begin a block. */
+const ahead = "a ";
+const inlineText = (raw: string): string => flattened(fromMarkdown(ahead + raw)).slice(1);
 
 /** Returns a block of Markdown with spaces in place of the marks of a quotation, which begin the lines after its first. */
 export const unquoted = (raw: string): string =>
   raw.replace(/(?<=\n)[ \t]*>[ \t>]*/g, (marks) => " ".repeat(marks.length));
+
+/** Returns a block of Markdown with full stops in place of pictures and of the addresses of links, whose letters are not read. */
+export function withoutAddresses(raw: string): string {
+  if (!raw.includes("](")) return raw;
+  let text = "";
+  const hide = (from: number, to: number): void => {
+    text += raw.slice(text.length, from);
+    text += ".".repeat(to - from);
+  };
+  const look = (node: Nodes): void => {
+    const [start, end] = [startOf(node), endOf(node)];
+    if (node.type === "image") hide(start, end);
+    if (!("children" in node)) return;
+    for (const child of node.children) look(child);
+    const label = node.children.at(-1);
+    if (node.type === "link") hide(label === undefined ? start : endOf(label), end);
+  };
+  look(fromMarkdown(ahead + raw));
+  return text + raw.slice(text.length);
+}
+
+const startOf = (node: Nodes): number => node.position!.start.offset! - ahead.length;
+const endOf = (node: Nodes): number => node.position!.end.offset! - ahead.length;
 
 function flattened(node: Nodes): string {
   if ("children" in node) return node.children.map(flattened).join(node.type === "root" ? " " : "");
@@ -46,15 +70,15 @@ export interface PlacedCell {
 export const spacedCells = (line: string): PlacedCell[] =>
   [...line.matchAll(/\S+(?: \S+)*/g)].map(({ 0: text, index }) => ({ text, start: index, end: index + text.length }));
 
-/** The signs that part the cells of a line of plain text: bars, tabs or leader dots. Null if it has none of them. */
+/** The signs that separate the cells of a line of plain text: bars, tabs or leader dots. Null if it has none of them. */
 export function partingOf(line: string): RegExp | null {
   const bare = line.trim();
   return [/[|│]/, /\t+/, / ?(?:\.{4,}|…{2,}|(?: \.){4,}) ?/].find((sign) => sign.test(bare)) ?? null;
 }
 
 /**
- * The cells of a table's row in plain text, which bars, tabs or leader dots part, and otherwise runs of spaces. Further lines of a row
- * go on in the column under which they begin.
+ * The cells of a row of a table in plain text. They are separated by bars, tabs or leader dots, or else by runs of spaces. Each further
+ * line of a row continues the column under which it begins.
  */
 export function columnsOf(row: string): string[] {
   const [line = "", ...more] = row.split("\n");

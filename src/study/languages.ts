@@ -66,7 +66,7 @@ export const ownOrEnglish = <What extends "teach" | "teach_further" | "quiz" | "
   what: What,
 ): NonNullable<Language[What]> => (languageOf(code)[what] ?? languageOf("en")[what])!;
 
-export const hasLanguage = (code: string | null): boolean => languages().has(code ?? "");
+const hasLanguage = (code: string | null): boolean => languages().has(code ?? "");
 
 const monthsByCode = new Map<string, ReadonlySet<string>>();
 

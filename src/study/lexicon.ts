@@ -1,7 +1,7 @@
 // Measures how informative words are in these documents, without a word list of any language. A word in most units says nothing,
 // and a rare word identifies its passage. Also searches passages by words. The gate stands_alone uses this search, because a
 // question must find its own passage among all passages.
-import { wordsOf } from "../base/text.ts";
+import { segmentedWordsOf } from "../base/text.ts";
 import { headingOf } from "./heading.ts";
 import type { Passage } from "./passages.ts";
 import { type Tables, tablesOf } from "./tables.ts";
@@ -29,7 +29,7 @@ const common = 0.06;
 const always = 3;
 
 export function lexiconOf(passages: readonly Passage[]): Lexicon {
-  const units = passages.flatMap((passage) => passage.units.map(({ text }) => wordsOf(text)));
+  const units = passages.flatMap((passage) => passage.units.map(({ text }) => segmentedWordsOf(text)));
   const counts = countsOf(units);
   const afterFigures = countsOf(units.map((words) => words.filter((_, at) => /^\p{N}/u.test(words[at - 1] ?? ""))));
   const total = units.length;
@@ -41,7 +41,7 @@ export function lexiconOf(passages: readonly Passage[]): Lexicon {
   const places = new Map<string, number>();
   for (const [at, passage] of passages.entries()) {
     places.set(passage.id, at);
-    const words = wordsOf(`${headingOf(passage)}\n${passage.text}`);
+    const words = segmentedWordsOf(`${headingOf(passage)}\n${passage.text}`);
     lengths.push(words.length);
     const times = new Map<string, number>();
     for (const word of words) times.set(word, (times.get(word) ?? 0) + 1);
@@ -56,7 +56,7 @@ export function lexiconOf(passages: readonly Passage[]): Lexicon {
   /** BM25 (Robertson and Zaragoza 2009) with k1 1.2 and b 0.75, over passages under their headings. */
   const scores = (question: string): Map<number, number> => {
     const found = new Map<number, number>();
-    for (const word of new Set(wordsOf(question))) {
+    for (const word of new Set(segmentedWordsOf(question))) {
       const holding = holders.get(word) ?? [];
       const weight = Math.log(1 + (passages.length - holding.length + 0.5) / (holding.length + 0.5));
       for (const { at, times } of holding) {

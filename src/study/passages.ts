@@ -2,9 +2,9 @@
 // is a single statement: a sentence, a list item, a line of key and value, a table row or a block of code. Every unit keeps its
 // place in the document.
 import { eld } from "eld/small";
-import { normalised } from "../base/text.ts";
+import { countWords, normalised } from "../base/text.ts";
 import type { SnapshotBlock, SnapshotDocument } from "../contract/run-folder.ts";
-import { cellsOf, columnsOf, delimiterOf, isRuleLine, plainText, unquoted } from "./inline.ts";
+import { cellsOf, columnsOf, delimiterOf, isRuleLine, plainText, unquoted, withoutAddresses } from "./inline.ts";
 import { sentencesOf, type Usage, usageOf } from "./sentences.ts";
 import { namesColumns, standsOut } from "./table-header.ts";
 import { meantLines, pair, withTitles, wrapOf } from "./titles.ts";
@@ -43,6 +43,8 @@ export interface Passage extends Place {
   path: string[];
   /** ISO 639-1 code; null if the language cannot be determined. */
   language: string | null;
+  /** Whether an earlier passage is under the same heading. */
+  goesOn: boolean;
   text: string;
   units: Unit[];
 }
@@ -68,6 +70,8 @@ type Loose =
 
 interface Section {
   path: string[];
+  /** Whether the section goes on after a title within it. */
+  goesOn: boolean;
   units: Loose[];
 }
 
@@ -80,13 +84,14 @@ export function passagesOf(documents: readonly SnapshotDocument[], organisation:
     const sections = sectionsOf(document);
     const own = titleOf(document, sections);
     const title = organisation === null || own.includes(organisation) ? own : `${organisation}, ${own}`;
-    const passages = sections.flatMap(({ path, units }) =>
-      windowsOf(units).map((window): Omit<Passage, "id" | "language"> => {
+    const passages = sections.flatMap(({ path, goesOn, units }) =>
+      windowsOf(units).map((window, at): Omit<Passage, "id" | "language"> => {
         const { text, units: placed } = laidOut(window);
         return {
           document: document.id,
           title,
           path: path[0] === own ? path.slice(1) : path,
+          goesOn: goesOn || at > 0,
           text,
           units: placed,
           start: Math.min(...window.map(({ start }) => start)),
@@ -135,7 +140,7 @@ function sectionsOf(document: SnapshotDocument): Section[] {
   const usage = usageOf(text);
   const split = (raw: string): string[] => (isPlain ? columnsOf(raw) : cellsOf(raw, isCsv, delimiter));
   const open: { level: number; text: string; until: number | undefined }[] = [];
-  const sections: Section[] = [{ path: [], units: [] }];
+  const sections: Section[] = [{ path: [], goesOn: false, units: [] }];
   /** Cells of some rows below the first row of a table. */
   const below = (first: number): string[][] => {
     const rows: string[][] = [];
@@ -158,14 +163,14 @@ function sectionsOf(document: SnapshotDocument): Section[] {
   for (const [index, block] of blocks.entries()) {
     if (block.start >= (open.at(-1)?.until ?? Number.POSITIVE_INFINITY)) {
       open.pop();
-      if (block.type !== "heading") sections.push({ path: open.map((one) => one.text), units: [] });
+      if (block.type !== "heading") sections.push({ path: open.map((one) => one.text), goesOn: true, units: [] });
     }
     const written = text.slice(block.start, block.end);
     const raw = media_type === "text/markdown" && block.type !== "code" ? unquoted(written) : written;
     if (block.type === "heading") {
       while (open.length > 0 && open.at(-1)!.level >= block.level) open.pop();
       open.push({ level: block.level, text: plainText(raw, media_type), until: block.until });
-      sections.push({ path: open.map((one) => one.text), units: [] });
+      sections.push({ path: open.map((one) => one.text), goesOn: false, units: [] });
       lead = "";
       continue;
     }
@@ -183,7 +188,7 @@ function sectionsOf(document: SnapshotDocument): Section[] {
   const isListed = ({ type, text: line }: Loose): boolean =>
     (type === "sentence" || type === "item") && headings.has(unnumbered(line));
   return sections
-    .map(({ path, units }) => ({ path, units: units.filter((unit) => !isListed(unit)) }))
+    .map(({ units, ...section }) => ({ ...section, units: units.filter((unit) => !isListed(unit)) }))
     .filter(({ units }) => units.length > 0);
 }
 
@@ -194,7 +199,7 @@ const unnumbered = (line: string): string => normalised(line).replace(/^(?:\p{N}
 const longestLead = 60;
 
 const leadOf = (unit: Loose | undefined): string =>
-  unit?.type === "sentence" && /[:：]$/.test(unit.text) && wordsIn(unit.text) <= longestLead ? unit.text : "";
+  unit?.type === "sentence" && /[:：]$/.test(unit.text) && countWords(unit.text) <= longestLead ? unit.text : "";
 
 const placeOf = ({ start, end }: Place): Place => ({ start, end });
 /** Code without the fence lines around it. */
@@ -236,11 +241,12 @@ function proseUnits(
   const sentences = meantLines(raw, wrap).flatMap((part) =>
     sentencesOf(plainText(part, mediaType), usage).map((text, at) => ({ text, apart: at === 0 })),
   );
+  const counted = mediaType === "text/markdown" && sentences.length > 1 ? withoutAddresses(raw) : raw;
   let from = block.start;
   return sentences.map(({ text, apart }, at) => {
     // The document's text still has its markup, so the end of the sentence is found by counting letters and digits.
     const start = from;
-    const end = at === sentences.length - 1 ? block.end : endOf(raw, block.start, from, text);
+    const end = at === sentences.length - 1 ? block.end : endOf(counted, block.start, from, text);
     from = end;
     const unit = { text, apart, start, end };
     return block.type === "item"
@@ -272,14 +278,12 @@ function endOf(raw: string, offset: number, from: number, sentence: string): num
 
 // ---- Units to passages
 
-const wordsIn = (text: string): number => text.split(/\s+/).length;
-
 /** Groups units into passages. Paragraphs, items and rows stay whole; only a paragraph that is too long is split. */
 function windowsOf(units: readonly Loose[]): Loose[][] {
   const paragraphs: Loose[][] = [];
   for (const unit of units) {
     const last = paragraphs.at(-1);
-    if (last === undefined || unit.apart || countOf(last) + wordsIn(unit.text) > most) paragraphs.push([unit]);
+    if (last === undefined || unit.apart || countOf(last) + countWords(unit.text) > most) paragraphs.push([unit]);
     else last.push(unit);
   }
   const windows: Loose[][] = [];
@@ -292,7 +296,7 @@ function windowsOf(units: readonly Loose[]): Loose[][] {
   return windows;
 }
 
-const countOf = (units: readonly Loose[]): number => units.reduce((sum, { text }) => sum + wordsIn(text), 0);
+const countOf = (units: readonly Loose[]): number => units.reduce((sum, { text }) => sum + countWords(text), 0);
 
 /**
  * Joins the units into one text and records the offset of each. A table's column names come once, before its first row.

@@ -1,15 +1,16 @@
 // Reads what chat models reply when they are asked for JSON objects with answers from a passage.
+import { holdsUncut, uncut } from "../base/text.ts";
 
 /**
- * Returns the answer as the passage has it; null if the passage does not contain it. Models change white space and capitals, and add quotation
- * marks or a full stop.
+ * Returns the answer as the passage has it; null if the passage does not contain it, or only as a part of a word or number. Models change
+ * white space and capitals, and add quotation marks or a full stop.
  */
 export function statedIn(text: string, answer: string): string | null {
-  if (text.includes(answer)) return answer;
+  if (holdsUncut(text, answer)) return answer;
   const words = answer.replace(/^[\s"“”„«»]+|[\s"“”„«».]+$/gu, "").split(/\s+/);
   if (words[0] === "") return null;
   const spaced = words.map((word) => RegExp.escape(word)).join("\\s+");
-  return new RegExp(`(?<![\\p{L}\\p{N}])${spaced}(?![\\p{L}\\p{N}])`, "iu").exec(text)?.[0] ?? null;
+  return uncut(spaced, "iu").exec(text)?.[0] ?? null;
 }
 
 /**

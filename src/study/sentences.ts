@@ -7,9 +7,9 @@ const abbreviated = /(?:^|[\s(])(?:\p{Lu}\p{L}{0,2}|\p{L}|\p{N}{1,2}|(?:\p{L}\.\
 
 /** How a document uses its words. */
 export interface Usage {
-  /** Words that occur with a small first letter. */
+  /** Words that also occur with a lower-case first letter. */
   small: ReadonlySet<string>;
-  /** Words that occur without a full stop behind them. */
+  /** Words that also occur without a full stop after them. */
   bare: ReadonlySet<string>;
 }
 
@@ -39,8 +39,8 @@ export function sentencesOf(text: string, usage: Usage): string[] {
 }
 
 /**
- * Whether a sentence ends although its last word looks like an abbreviation or an ordinal. After a number it does if the next word is
- * written small elsewhere, so that it is no name. After a word it does if that word also occurs without a full stop.
+ * Whether a sentence ends although its last word looks like an abbreviation or an ordinal. After a number, it ends if the next word occurs
+ * in lower case elsewhere and so is no name. After a word, it ends if that word also occurs without a full stop.
  */
 function isEnd(last: string, next: string, { small, bare }: Usage): boolean {
   const first = /^\p{Lu}\p{L}*/u.exec(next)?.[0];

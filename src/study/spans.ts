@@ -1,7 +1,7 @@
 // Finds the spans of a passage that are worth asking about. Candidates come from surface features of the text: figures with their
 // unit, names, quotations, parts between punctuation marks, and values. The most surprising spans are asked about, but not those
 // that a model would have guessed anyway.
-import { wordsOf } from "../base/text.ts";
+import { uncut, wordsOf } from "../base/text.ts";
 import type { Passage, Unit } from "./passages.ts";
 
 export type SpanKind = "number" | "time" | "name" | "quote" | "part" | "value" | "cell" | "proposed" | "clause";
@@ -58,8 +58,8 @@ export function spansOf(unit: Unit, tells: (word: string) => boolean): Span[] {
   for (const { 0: text, index } of unit.text.matchAll(numbers)) {
     const kind = times.test(text) ? "time" : unsure.test(text) ? "value" : "number";
     const after = unitAfter.exec(text)?.[0] ?? "";
-    const hasUnit = kind !== "time" && !/[\p{Sc}%°‰]/u.test(text);
-    add(index, index + text.length - after.length + (hasUnit ? unitOf(after, tells).length : 0), kind);
+    const mayHaveUnit = kind !== "time" && !/[\p{Sc}%°‰]/u.test(text);
+    add(index, index + text.length - after.length + (mayHaveUnit ? unitOf(after, tells).length : 0), kind);
   }
   for (const { 1: text, index } of unit.text.matchAll(quotes)) add(index + 1, index + 1 + text!.length, "quote");
   for (const { 0: text, index } of unit.text.matchAll(names))
@@ -154,8 +154,8 @@ export function worthAsking(
   { isWhole }: { isWhole: boolean } = { isWhole: false },
 ): { unit: Unit; span: Span }[] {
   const offered = [...new Set(proposed)].flatMap((text): Span[] => {
-    const start = passage.text.indexOf(text);
-    return start < 0 || text.trim() === "" ? [] : [{ start, end: start + text.length, kind: "proposed" }];
+    const start = uncut(RegExp.escape(text), "u").exec(passage.text)?.index;
+    return start === undefined || text.trim() === "" ? [] : [{ start, end: start + text.length, kind: "proposed" }];
   });
   return passage.units.flatMap((unit) => {
     const inside = ({ start, end }: Span): boolean => start >= unit.at && end <= unit.at + unit.text.length;

@@ -147,7 +147,7 @@ async function write(
       report.probe.passed += kept.length;
     }
     await progress(Math.min(from + together, byPassage.length), byPassage.length, "passages with questions");
-    const isProbed = from + together >= probed;
+    const isProbed = from + together >= Math.min(probed, byPassage.length);
     if (isProbed && report.probe.passed < leastUseful * report.probe.questions) {
       report.used = false;
       questions.clear();

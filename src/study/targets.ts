@@ -1,4 +1,5 @@
 // Makes targets, which are the facts to be learned. Each has an answer and everything that a question for it can be made of.
+import { countWords } from "../base/text.ts";
 import { cellsJoin, type Passage, type Place, type Unit } from "./passages.ts";
 import { clausesOf, type Span, type SpanKind } from "./spans.ts";
 
@@ -55,7 +56,7 @@ const fewest = 4;
 function isTold(clause: string, { type }: Unit): boolean {
   if (/[:：]$/.test(clause)) return false;
   if (/\p{N}/u.test(clause)) return true;
-  return clause.split(/\s+/).length >= fewest && !(type === "sentence" && /[,，、]$/.test(clause));
+  return countWords(clause) >= fewest && !(type === "sentence" && /[,，、]$/.test(clause));
 }
 
 const partsOf = ({ unit, span }: Pick<Target, "unit" | "span">, spans: readonly { unit: Unit; span: Span }[]): Span[] =>
@@ -161,7 +162,7 @@ const longestAnswer = 45;
 
 /**
  * Returns the targets for questions that the document itself asks. A question in the text is answered by the text up to the next
- * question or table row, and a question in the nearest heading by the text below the heading.
+ * question or table row, and a question in the nearest heading by the first passage below the heading.
  */
 function askedTargets(passage: Passage): Target[] {
   const { units } = passage;
@@ -172,7 +173,7 @@ function askedTargets(passage: Passage): Target[] {
     return answered(passage, unit, unit.text, end < 0 ? rest : rest.slice(0, end));
   });
   const heading = passage.path.at(-1) ?? passage.title;
-  if (!isQuestion(heading) || units[0] === undefined) return targets;
+  if (!isQuestion(heading) || passage.goesOn || units[0] === undefined) return targets;
   return [...targets, ...answered(passage, units[0], heading, units)];
 }
 

@@ -1,5 +1,5 @@
-// Finds titles that a document does not mark as headings: short lines, bold words, titles of numbered sections. Finds the line breaks
-// of plain text that are meant.
+// Finds titles that a document does not mark as headings: short lines, bold words, titles of numbered sections. Finds the intended line
+// breaks of plain text.
 import type { SnapshotBlock, SnapshotDocument } from "../contract/run-folder.ts";
 import { columnsOf } from "./inline.ts";
 
@@ -14,7 +14,7 @@ const belowMarked = 7;
 const longestHeading = 10;
 const longestBold = 20;
 const longestBoldStatement = 6;
-/** Titles of paragraphs that a document must have for each of them to reach to the next one. */
+/** Minimum number of run-in titles in a document for each of them to reach to the next one. */
 const fewestRunIn = 3;
 
 /**
@@ -148,12 +148,12 @@ function withTitleLine(text: string, block: SnapshotBlock, wrap: number): Seen[]
 /** A plain text of longer lines does not wrap its lines. */
 const unwrapped = 120;
 
-/** Share of the lines with a line below that are no longer than the width. Most of the others are wrapped. */
+/** Share of the lines, of those followed by another line, that are at most as long as the width. Most of the longer ones are wrapped. */
 const share = 0.75;
 
 /**
- * Width that tells which line breaks of a plain text are meant: a line that would have had room for the next word ends by intent. It is at
- * most the width at which the text is wrapped, as long as a quarter of its lines are.
+ * The width by which `meantLines` decides: a line break is intended if the next word would still have fitted on the line. If at least a
+ * quarter of the lines are wrapped, it is at most the width at which the text is wrapped.
  */
 export function wrapOf(text: string): number {
   const lengths: number[] = [];

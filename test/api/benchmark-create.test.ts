@@ -555,6 +555,14 @@ describe("the making", () => {
     assert.match(record.error, /No model writes questions here.*Name a generator_model.*[^.]$/);
   });
 
+  test("of documents that state nothing fails, and says so, although a model would write", async () => {
+    const { body } = await it.call("documents.upload", { files: [{ name: "a.md", content: "```\nmake all\n```\n" }] });
+    const document_ids = [body.documents[0].document_id];
+    const record = await ended((await create({ document_ids, generator_model: "small" })).body.benchmark_id);
+    assert.equal(record.status, "FAILED");
+    assert.match(record.error, /^The documents have no sentence, table row or key-value line/);
+  });
+
   test("of documents whose items the model finds unlikely fails with the counts", async () => {
     const prose = "The yard keeps one more wheel than the others know of, and nobody there has ever weighed it twice.";
     const content = `# Timber yard\n\n${prose}\n\n| Wheel | Weight |\n|---|---|\n| Oak wheel | 70 kg |\n`;

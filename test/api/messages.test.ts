@@ -239,7 +239,7 @@ describe("messages", { skip: withoutModel }, () => {
     assert.equal(answer.body.content[0].text, chat.body.choices[0].message.content);
   });
 
-  test("an error after the stream has begun, and before", async () => {
+  test("an error before the stream begins has its own status", async () => {
     const body = { model: "model_none", messages, max_tokens: 4, stream: true };
     const reply = await it.call(endpoint, { body });
     assert.equal(reply.status, 404);

@@ -133,22 +133,25 @@ describe("importing models", () => {
   });
 
   test("a cross-encoder's file is refused where its segments differ, and imported where they do not", async () => {
-    const folder = join(it.data, "two-segments");
+    const folder = join(it.data, "three-segments");
     cpSync(tiny, folder, { recursive: true });
-    withSegments(folder, 2);
+    withSegments(folder, 3);
     const { model_id } = (await it.house.admin("model.import", { path: folder })) as { model_id: string };
     const { sha256 } = (await bases()).find((row: { model_id: string }) => row.model_id === model_id);
     const path = join(it.data, "models", `${sha256}.gguf`);
     const { offset, shape } = readGgufHeader(path).tensors.find(({ name }) => name === "token_types.weight")!;
-    assert.equal(shape[1], 2);
+    assert.equal(shape[1], 3);
     const bytes = readFileSync(path);
     const changed = join(it.data, "segments.gguf");
     writeFileSync(changed, bytes);
     await it.house.admin("model.import", { path: changed });
-    // The first value of the second segment's row of 32-bit floats.
-    bytes.writeFloatLE(bytes.readFloatLE(offset) + 0.5, offset + 4 * shape[0]!);
-    writeFileSync(changed, bytes);
-    await refused({ path: changed }, "model_invalid", /segment embeddings/);
+    for (const segment of [1, 2]) {
+      const differing = Buffer.from(bytes);
+      // The first value of the segment's row of 32-bit floats.
+      differing.writeFloatLE(bytes.readFloatLE(offset) + 0.5, offset + 4 * shape[0]! * segment);
+      writeFileSync(changed, differing);
+      await refused({ path: changed }, "model_invalid", /segment embeddings/);
+    }
   });
 
   test("a name that would steer a terminal is refused, and one that the file has is shown without that", async () => {

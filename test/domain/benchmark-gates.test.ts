@@ -109,6 +109,30 @@ test("where no model wrote, its gates stand open and say why", () => {
   );
 });
 
+test("stand_alone drops a plain question with a whole text in it, which no model that checks it could read", () => {
+  const long = other(asking(`Looking up ${"one wheel and another ".repeat(20)}: what stands under Weight?`));
+  const { drafts, gates } = passGates([good, long], [mill], "Nobody wrote");
+  assert.equal(counts(gates).stand_alone, "2 → 1");
+  assert.deepEqual(
+    drafts.map(({ cluster }) => cluster),
+    [good.cluster],
+  );
+});
+
+test("an answer within a clause of a script without spaces is grounded, and a number before a letter", () => {
+  const texts: [text: string, response: string, passed: number][] = [
+    ["员工的工作时间为8小时的班次。", "8小时", 1],
+    ["员工的工作时间为18小时的班次。", "8小时", 0],
+    ["Date: 2026-05-19T07:52:00.000Z", "2026-05-19", 1],
+    ["Date: 2026-05-19T07:52:00.000Z", "2026-05-1", 0],
+  ];
+  for (const [text, response, passed] of texts) {
+    const citations = [{ document: "document_a", page: null, start: 0, end: text.length, quote: text }];
+    const { gates } = passGates([other({ response, chunk: text, citations })], [{ id: "document_a", text }], null);
+    assert.equal(counts(gates).grounded, `1 → ${passed}`, `${response} in ${text}`);
+  }
+});
+
 test("unique drops a question with two answers, and asks in another wording where there is one", () => {
   const [, second] = good.wordings;
   const half = other({ wordings: [second!], response: "Lund" });

@@ -516,6 +516,59 @@ describe("JSON", () => {
     assert.match(json.slice(harbour.place.start, harbour.place.end), /site.*Harbour/);
   });
 
+  test("a property stands under the heading of its own object, whatever comes before it", async () => {
+    const text = "It was built of oak and larch. ".repeat(4).trim();
+    const ships = [
+      { name: "Ada", price: { eur: 3 }, crew: 7 },
+      { built: text, price: { eur: 4 } },
+      { open: true, price: { eur: 5 } },
+    ];
+    const blocks = [
+      ["heading 1", "Ada"],
+      ["paragraph", "name: Ada"],
+      ["paragraph", "crew: 7"],
+      ["heading 2", "price"],
+      ["paragraph", "eur: 3"],
+      ["heading 1", "2"],
+      ["paragraph", `built: ${text}`],
+      ["heading 2", "price"],
+      ["paragraph", "eur: 4"],
+      ["heading 1", "3"],
+      ["paragraph", "open: true"],
+      ["heading 2", "price"],
+      ["paragraph", "eur: 5"],
+    ];
+    const read = await it.read("ships.json", JSON.stringify(ships));
+    assert.deepEqual(blocksOf(read), blocks);
+    const lines = await it.read("ships.jsonl", ships.map((one) => JSON.stringify(one)).join("\n"));
+    assert.deepEqual(blocksOf(lines), blocks);
+    const site = {
+      address: { city: "Tarnby" },
+      phone: "123",
+      ships: ships.slice(0, 1),
+      notes: ["dry", { flat: true }],
+    };
+    assert.deepEqual(blocksOf(await it.read("site.json", JSON.stringify(site))), [
+      ["paragraph", "phone: 123"],
+      ["heading 1", "address"],
+      ["paragraph", "city: Tarnby"],
+      ["heading 1", "ships"],
+      ["heading 2", "Ada"],
+      ["paragraph", "name: Ada"],
+      ["paragraph", "crew: 7"],
+      ["heading 3", "price"],
+      ["paragraph", "eur: 3"],
+      ["heading 1", "notes"],
+      ["item", "dry"],
+      ["paragraph", "flat: true"],
+    ]);
+    const json = JSON.stringify(ships);
+    assert.deepEqual(
+      read.blocks.slice(0, 3).map(({ place }) => json.slice(place.start, place.end)),
+      ["Ada", 'name":"Ada', 'crew":7'],
+    );
+  });
+
   test("JSON Lines are one list", async () => {
     const read = await it.read("rows", '{"q":"When?","a":"Six."}\n\n{"q":"Where?","a":"Here."}\n');
     assert.equal(read.format, "jsonl");

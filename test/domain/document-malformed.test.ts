@@ -29,6 +29,21 @@ const sheet = '<row r="1"><c r="A1"><v>1</v></c><c r="B1"><v>2</v></c></row>';
 const words = Array.from({ length: 40 }, (_, i) => `word ${i} of a longer text`);
 const paragraph = (text: string) => `<w:p><w:r><w:t>${text}</w:t></w:r></w:p>`;
 
+/** An e-mail whose parts are nested in `levels` others. */
+const nested = (levels: number): string => {
+  const part = (level: number): string =>
+    level === levels
+      ? "Content-Type: text/plain\n\nx\n"
+      : `Content-Type: multipart/mixed; boundary="b${level}"\n\n--b${level}\n${part(level + 1)}\n--b${level}--\n`;
+  return `${head}${part(0)}`;
+};
+const head = "From: a@b.c\nTo: d@e.f\nSubject: x\nDate: x\n";
+/** An e-mail whose parts have headers of 1.1 MiB in all. */
+const headed = (): string => {
+  const part = `--b\nContent-Type: text/plain\nX-Line: ${"x".repeat(1000)}\n\nx\n`;
+  return `${head}Content-Type: multipart/mixed; boundary="b"\n\n${part.repeat(1127)}--b--\n`;
+};
+
 /** Sound files, and what turns them into unsound ones. */
 const formats: { name: string; sound: () => Buffer; damages: Damage[]; count: number }[] = [
   {
@@ -113,8 +128,8 @@ const formats: { name: string; sound: () => Buffer; damages: Damage[]; count: nu
   },
   {
     name: "a.eml",
-    sound: () => Buffer.from(`From: a@b.c\nTo: d@e.f\nSubject: x\nDate: x\n\n${words.join("\n")}`),
-    damages: [zeros, () => Buffer.from(words.join("\n"))],
+    sound: () => Buffer.from(`${head}\n${words.join("\n")}`),
+    damages: [zeros, () => Buffer.from(words.join("\n")), () => Buffer.from(nested(70)), () => Buffer.from(headed())],
     count: 10,
   },
   { name: "a.txt", sound: () => Buffer.from(words.join("\n")), damages: [zeros, noise], count: 5 },

@@ -77,6 +77,23 @@ test("a request is a question without its mark", async () => {
   assert.equal((await pass(["Say how long the crossing to Skarvik takes."])).kept.length, 1);
 });
 
+test("a question in a script without spaces is readable by its words, and finds its passage by them", async () => {
+  const chinese = targetsIn([
+    documentOf("# 规定\n\n## 年假\n\n公司的员工每年有十五天的年假。\n\n## 病假\n\n病假需要医生的证明。\n"),
+  ]);
+  const target = chinese.targets.find(({ answer }) => answer.includes("十五"))!;
+  const written = ["公司的年假有多少天？", "年假？", "病假需要证明吗？"].map(
+    (question): Written => ({ target, question }),
+  );
+  const writer = { fluency: null, read: null, isTeacher: false, answerTo: null };
+  const { counts } = await passGates(written, { lexicon: chinese.lexicon, writer, base });
+  assert.deepEqual(counts.slice(0, 3), [
+    { gate: "readable", in: 3, out: 2 },
+    { gate: "hides_answer", in: 2, out: 2 },
+    { gate: "stands_alone", in: 2, out: 1 },
+  ]);
+});
+
 test("a good question passes all gates, and each says so", async () => {
   const { kept, counts } = await pass(["How long does the crossing to Skarvik take?"]);
   assert.equal(kept.length, 1);
@@ -114,6 +131,17 @@ for (const [gate, why, question] of dropped)
     );
   });
 
+test("hides_answer: says the words that its writer answers", async () => {
+  const answerTo: Writer["answerTo"] = (_, question) => (question.startsWith("What") ? "Skarvik" : null);
+  const questions = ["How long does the crossing to Skarvik take?", "What does the crossing to Skarvik lead to?"];
+  const { kept, counts } = await pass(questions, null, true, answerTo);
+  assert.deepEqual(
+    kept.map(({ question }) => question),
+    questions.slice(0, 1),
+  );
+  assert.deepEqual(counts[1], { gate: "hides_answer", in: 2, out: 1 });
+});
+
 test("unlike_siblings: of two alike the first stays, in their order; another target's may be alike", async () => {
   const questions = [
     "How long does the crossing to Skarvik take?",
@@ -134,7 +162,7 @@ test("unlike_siblings: of two alike the first stays, in their order; another tar
 
 test("unlike_siblings: questions for two facts of one clause may be alike", async () => {
   const questions = ["How long does the crossing to Skarvik take?", "How far does the crossing to Skarvik take?"];
-  const factOf: Writer["answerTo"] = (_, question) => (question.includes("long") ? "25 minutes" : "Skarvik");
+  const factOf: Writer["answerTo"] = (_, question) => (question.includes("long") ? "25 minutes" : "6.40 euros");
   assert.equal((await pass(questions, null, true, factOf)).kept.length, 2);
   assert.equal((await pass(questions, null, true)).kept.length, 1);
 });

@@ -1,7 +1,7 @@
 // A block's words without its marks, and a row's cells.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { cellsOf, delimiterOf, plainText } from "../../src/study/inline.ts";
+import { cellsOf, delimiterOf, plainText, withoutAddresses } from "../../src/study/inline.ts";
 
 test("marks of Markdown go, their words stay, on one line", () => {
   const cases: [string, string][] = [
@@ -18,6 +18,21 @@ test("marks of Markdown go, their words stay, on one line", () => {
   ];
   for (const [raw, plain] of cases) assert.equal(plainText(raw, "text/markdown"), plain);
   assert.equal(plainText("5 * 3 * 2\n  is **30**", "text/plain"), "5 * 3 * 2 is **30**");
+});
+
+test("what is not read of links and pictures is hidden, and every other character keeps its place", () => {
+  const cases: [raw: string, hidden: string[]][] = [
+    ["A [rye](https://x.example/p) loaf", ["](https://x.example/p)"]],
+    ["A [*rye*](<a b> 'c d') loaf", ["](<a b> 'c d')"]],
+    ["A ![loaf](a.png) and [![rye](b.png)](c_(d)).", ["![loaf](a.png)", "![rye](b.png)](c_(d))"]],
+    ["A [](a) and [ale](b)", ["[](a)", "](b)"]],
+    ["> 5 [kg](a), f(x)] (y)", ["](a)"]],
+    ["no [link]", []],
+  ];
+  for (const [raw, hidden] of cases) {
+    const left = hidden.reduce((text, part) => text.replace(part, ".".repeat(part.length)), raw);
+    assert.equal(withoutAddresses(raw), left);
+  }
 });
 
 test("cells of Markdown and of CSV, with what their marks guard", () => {

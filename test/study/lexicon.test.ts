@@ -96,6 +96,16 @@ test("a question of all of a passage's own words and its heading finds it", () =
   );
 });
 
+test("a script without spaces is searched by its words", () => {
+  const rules = sections(["年假", "公司的员工每年有十五天的年假。"], ["病假", "病假需要医生的证明。"]);
+  const lexicon = lexiconOf(rules);
+  assert.deepEqual(lexicon.search("请病假要证明吗？"), [rules[1]]);
+  assert.deepEqual(
+    rules.map((passage) => lexicon.rankOf("请病假要证明吗？", passage)),
+    [4, 1],
+  );
+});
+
 test("no passages, no weights to divide by", () => {
   assert.equal(lexiconOf([]).rankOf("anything", farm[0]!), 1);
 });

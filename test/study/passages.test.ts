@@ -210,13 +210,17 @@ test("a passage has a language of its own; what is too short to tell has the doc
 
 test("a place in the document holds the words of its unit, marks and all", () => {
   const text =
-    "# Shop\n\nThe shop was **founded** in 1931. A \\*rye\\* loaf costs [4.20 euros](https://x.example/p). Ask *Ada*!\n\n- First, knock.\n- Then wait: **two** minutes\n\n| Loaf | Price |\n|---|---|\n| Rye | 4.20 |\n";
+    "# Shop\n\nThe shop was **founded** in 1931. A \\*rye\\* [loaf](https://x.example/p) costs ![price](p.png) [4.20 euros](https://x.example/q). Ask *Ada*! She is in.\n\n- First, knock.\n- Then wait: **two** minutes\n\n| Loaf | Price |\n|---|---|\n| Rye | 4.20 |\n";
   const made = passages(text);
   const places = unitsIn(made).map(({ start, end, text: said }) => [said, text.slice(start, end).trim()]);
   assert.deepEqual(places, [
     ["The shop was founded in 1931.", "The shop was **founded** in 1931."],
-    ["A *rye* loaf costs 4.20 euros.", "A \\*rye\\* loaf costs [4.20 euros](https://x.example/p)."],
+    [
+      "A *rye* loaf costs 4.20 euros.",
+      "A \\*rye\\* [loaf](https://x.example/p) costs ![price](p.png) [4.20 euros](https://x.example/q).",
+    ],
     ["Ask Ada!", "Ask *Ada*!"],
+    ["She is in.", "She is in."],
     ["First, knock.", "First, knock."],
     ["Then wait: two minutes", "Then wait: **two** minutes"],
     ["Rye | 4.20", "| Rye | 4.20 |"],
@@ -236,6 +240,16 @@ test("a paragraph that is too long is parted between sentences; a sentence never
   assert.deepEqual(
     made.map(({ units }) => units.length),
     [3, 3, 3, 1, 1],
+  );
+});
+
+test("paragraphs in a script without spaces are joined by their words, up to the size of a passage", () => {
+  // Nine words a paragraph.
+  const paragraph = "公司的员工每年有十五天的年假。";
+  const made = passages(Array(12).fill(paragraph).join("\n\n"), "text/plain");
+  assert.deepEqual(
+    made.map(({ units }) => units.length),
+    [4, 4, 4],
   );
 });
 

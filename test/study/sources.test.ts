@@ -34,7 +34,7 @@ test("places are those of the document's own text, whatever its marks and howeve
   assert.equal(found("Welches Gewicht hat Ember?", "7 kg"), "| Ember | 7 kg |");
 });
 
-test("a passage is found by its headings and its organisation too", () => {
+test("a passage is found by its headings, also if a question names the organisation", () => {
   const text = ["# Lamps", "", "## Ember", "", "It weighs 7 kg.", "", "## Orla", "", "It weighs 7 kg."].join("\n");
   const { sources } = references({ documents: [documentOf(text)], organisation: "Tidewell" });
   const space = sourceSpace(sources);

@@ -35,7 +35,6 @@ function writerOf(questions: Record<string, string[]>): Writer & { asked: Target
   const asked: Target[][] = [];
   return {
     name: "scripted",
-    languages: ["en"],
     isTeacher: false,
     asked,
     propose: async (passages) =>
@@ -135,6 +134,24 @@ test("a writer whose questions do not pass is left alone after the probe, and no
   const passages = new Set(writer.asked.flat().map(({ passage }) => passage.id)).size;
   assert.ok(passages >= 64 && passages < 100, `${passages}`);
   assert.ok(rows.length > 100, "plain forms are made all the same");
+});
+
+test("of few passages too, no question is trained if nearly all questions of the writer fail", async () => {
+  const asked = (number: number): Writer => ({
+    ...writerOf(good),
+    write: async (targets) =>
+      targets.map(({ answer }) =>
+        answer === gate ? [...good[gate]!, ...Array<string>(number).fill("What is it?")] : [],
+      ),
+  });
+  for (const [failing, used] of [
+    [2, true],
+    [40, false],
+  ] as const) {
+    const { report } = await studied([visits], options, asked(failing));
+    assert.deepEqual(report.writer!.probe, { questions: failing + 2, passed: 2 });
+    assert.deepEqual([report.writer!.used, (report.by_kind.writer ?? 0) > 0], [used, used], `${failing}`);
+  }
 });
 
 test("a study says how far it is, and leaves when it is told to", async () => {

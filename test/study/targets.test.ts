@@ -153,6 +153,18 @@ test("a heading that asks is answered by its section, whole sentences of it and 
   ]);
 });
 
+test("a heading that asks is answered by the first passage below it alone", () => {
+  const long = (letter: string): string => `It is fed with ${Array(36).fill(letter).join(" ")}.`;
+  const paged = `# Goats\n\n## How are they fed?\n\n${long("a")}\n\n${long("b")}\n`;
+  assert.deepEqual(told(paged, "asked"), [["How are they fed?", long("a"), ""]]);
+  const parted = "# Goats\n\n## How are they fed?\n\nBy hand.\n\n**At night**\nBy nobody.\n\nBut for the old ones.\n";
+  assert.deepEqual(told(parted, "asked"), [["How are they fed?", "By hand.", ""]]);
+});
+
+test("a statement in a script without spaces is asked for, and one of few words is not", () => {
+  assert.deepEqual(clausesIn("# 规定\n\n病假需要医生的证明。年假。\n"), ["病假需要医生的证明。"]);
+});
+
 test("targets have names of their own, whatever stands twice", () => {
   const { targets } = targetsIn([
     documentOf(`${loaves}\n${loaves}\nIt costs 5 euros. It costs 5 euros.\n`),

@@ -1,6 +1,8 @@
 // Writers: what the shipped one is trained on and asked with, by a scripted model; and what is read of a teacher's answer.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { worthAsking } from "../../src/study/spans.ts";
+import { studyTargets } from "../../src/study/targets.ts";
 import { askingPrompt } from "../../src/study/writers/format.ts";
 import { selfWriter } from "../../src/study/writers/self.ts";
 import { shippedWriter } from "../../src/study/writers/shipped.ts";
@@ -83,7 +85,7 @@ test("the shipped writer weighs a question by its clause and in its own manner, 
   const [[, question]] = (await writer.write(english)) as [string[]];
   assert.deepEqual(await writer.fluency!([{ target: english[0]!, question: question! }]), [-3]);
   assert.deepEqual(weighed, ["Ferry\nThe crossing takes 25 minutes.\n\nIn other words:| In other words: how long?"]);
-  assert.deepEqual([writer.name, writer.languages, writer.read], ["shipped", ["en"], null]);
+  assert.deepEqual([writer.name, writer.read], ["shipped", null]);
 });
 
 test("a teacher is asked in the passage's language, with its headings and text", () => {
@@ -143,13 +145,13 @@ test("of a teacher's answer only lines are read that are sound and quote the pas
 
 test("a teacher's objects are read wherever they stand, and its answers in the passage's words", () => {
   const passage = { text: 'The crossing takes 25\nminutes. The pier has {no} kiosk; "Bring Water", it says.' };
-  const answers = ["25 minutes.", "the Crossing", '"Bring Water"', "{no}", "5 minutes", "roses"];
+  const answers = ["25 minutes.", "the Crossing", '"Bring Water"', "{no}", "5 minutes", "rossing", "roses"];
   const asks = ["25\nminutes", "The crossing", '"Bring Water"', "{no}"].map((answer) => ({
     answer,
     questions: ["So?"],
   }));
   const objects = answers.map((answer) => ({ answer, questions: ["So?"] }));
-  const expected = { asks, unfounded: 2 };
+  const expected = { asks, unfounded: 3 };
   for (const said of [
     `Here you are:\n\`\`\`json\n${JSON.stringify(objects, null, 2)}\n\`\`\`\nAnything {else}?`,
     objects.map((one) => `- ${JSON.stringify(one, null, 1)},`).join("\n\n"),
@@ -157,6 +159,45 @@ test("a teacher's objects are read wherever they stand, and its answers in the p
     JSON.stringify({ facts: objects }),
   ])
     assert.deepEqual(readReply(said, passage), expected, said);
+});
+
+test("an answer is stated by whole words and numbers, and by any words of a script without spaces", () => {
+  const stated: [text: string, answer: string, read: string | null][] = [
+    ["It takes 25 minutes.", "25 minutes", "25 minutes"],
+    ["It takes 25 minutes.", "5 minutes", null],
+    ["It takes 25 minutes. Boarding takes 5 minutes.", "5 minutes", "5 minutes"],
+    ["It begins in November.", "No", null],
+    ["It begins in November. No dogs.", "No", "No"],
+    ["It costs (4,20 €).", "4,20 €)", "4,20 €)"],
+    ["Sent on 2026-05-19T07:52:00.000Z.", "2026-05-19", "2026-05-19"],
+    ["Paid on the 26th, from pump W4.", "26", "26"],
+    ["Paid on the 26th, from pump W4.", "4", null],
+    ["Paid on the 26th, from pump W4.", "2", null],
+    ["कितना समय", "कि", null],
+    ["年假为8小时的十五倍。", "8小时", "8小时"],
+    ["年假为18小时的十五倍。", "8小时", null],
+    ["年假为十五天。", "十五天", "十五天"],
+  ];
+  for (const [text, answer, read] of stated) {
+    const { asks, unfounded } = readReply(JSON.stringify({ answer, questions: ["So?"] }), { text });
+    assert.deepEqual([asks[0]?.answer ?? null, unfounded], [read, read === null ? 1 : 0], `${answer} in ${text}`);
+  }
+});
+
+test("a teacher's questions do not go to a clause that has their answer only as a part of a word", async () => {
+  const text = "# Complaints\n\nIt is written by the head of the team. It is sent within ten days.\n";
+  const { passages, lexicon } = targetsIn([documentOf(text)]);
+  const [passage] = passages;
+  const reply = { asks: [{ answer: "ten", questions: ["How many days?"] }], unfounded: 0 };
+  const writer = teacherWriter("vicuna", new Map([[passage!.id, reply]]));
+  const [proposed] = await writer.propose(passages);
+  const spans = worthAsking(passage!, proposed!, () => 0, lexicon.tells, { isWhole: true });
+  assert.deepEqual(
+    spans.map(({ unit }) => unit.text),
+    ["It is sent within ten days."],
+  );
+  const targets = studyTargets(passage!, spans);
+  assert.deepEqual(await writer.write(targets), [[], ["How many days?"]]);
 });
 
 test("a teacher's questions go to the clause or value that holds their answer, and it does not read", async () => {

@@ -12,7 +12,7 @@ import { isTerminal, type JobState } from "../../jobs/states.ts";
 import { prepareForgetting } from "../../store/idempotency.ts";
 import type { Store } from "../../store/open.ts";
 import { checker } from "./create/job.ts";
-import type { DraftSettings, Gates } from "./create/parts.ts";
+import { type DraftSettings, type Gates, settingsOf } from "./create/parts.ts";
 import type { Keeping } from "./keep.ts";
 import type { BenchmarkRows, DraftRow } from "./store.ts";
 
@@ -316,7 +316,7 @@ function warningsOf(
 ): BenchmarkRecord["warnings"] {
   const { dev, sealed, retention } = splits;
   const n = dev + sealed + retention;
-  const wanted = draft === null || version > 1 ? 0 : (JSON.parse(draft.settings_json) as DraftSettings).wanted;
+  const wanted = draft === null || version > 1 ? 0 : settingsOf(draft).wanted;
   const unseen = Math.ceil(minimumDetectableEffect(sealed, usualDiscordance));
   return [
     ...(n >= wanted
@@ -339,7 +339,7 @@ function warningsOf(
 }
 
 function generationOf(draft: DraftRow): NonNullable<BenchmarkRecord["generation"]> {
-  const { model_id, wanted, seed, generator } = JSON.parse(draft.settings_json) as DraftSettings;
+  const { model_id, wanted, seed, generator } = settingsOf(draft);
   const { gates, categories } = JSON.parse(draft.gates_json) as Gates;
   const by = generator && { model: generator.model, provider: generator.provider };
   return { wanted, model_id, generator: by, seed, checker, gates, categories };

@@ -27,6 +27,7 @@ import {
   type SoftwareBill,
   withModels,
 } from "./software-bill.ts";
+import { unwritable } from "./unwritable.ts";
 
 export interface Ingredients {
   /** Path of the release's executable. `version` is the release's version. */
@@ -163,9 +164,7 @@ async function write(target: string, work: (append: Append) => Promise<void>): P
     await file?.close();
     if (file !== null) await rm(partial, { force: true });
     if (isErrno(error, "ENOSPC", "EDQUOT")) throw new Failure("bundle_no_space", undefined, { cause: error });
-    if (isErrno(error, "ENOENT", "ENOTDIR", "EACCES", "EROFS"))
-      throw new Failure("usage", `${partial} cannot be written: ${(error as NodeJS.ErrnoException).code}`);
-    throw error;
+    throw unwritable(partial, error);
   }
 }
 

@@ -6,6 +6,7 @@ import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject,
 import { open, readFile } from "node:fs/promises";
 import { Failure } from "../../base/errors.ts";
 import { isErrno } from "../../base/files.ts";
+import { unwritable } from "./unwritable.ts";
 
 /** Prefix of the signed bytes, so that a signature made for another purpose is not valid for a bundle. */
 const purpose = Buffer.from("plumbline bundle, format 1\n");
@@ -30,9 +31,7 @@ export async function makeKey(path: string): Promise<string> {
   const { privateKey, publicKey } = generateKeyPairSync("ed25519");
   const file = await open(path, "wx", 0o600).catch((error) => {
     if (isErrno(error, "EEXIST")) throw new Failure("usage", `${path} already exists`);
-    if (isErrno(error, "ENOENT", "ENOTDIR", "EACCES", "EROFS"))
-      throw new Failure("usage", `${path} cannot be written: ${(error as NodeJS.ErrnoException).code}`);
-    throw error;
+    throw unwritable(path, error);
   });
   try {
     await file.writeFile(privateKey.export({ type: "pkcs8", format: "pem" }));

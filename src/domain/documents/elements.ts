@@ -25,6 +25,10 @@ export interface Page {
   characters: number;
 }
 
+/** Numbers, from 1, of the pages that have no text. */
+export const pagesWithoutText = (pages: readonly Page[]): number[] =>
+  pages.flatMap((page, index) => (page.characters === 0 ? [index + 1] : []));
+
 export interface Warning {
   code: string;
   message: string;

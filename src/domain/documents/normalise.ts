@@ -22,7 +22,7 @@ const anyRemoved = new RegExp(removed, "u");
 const cluster = new RegExp(`\\r\\n|[\\s\\S](?:[\\p{M}\\u1160-\\u11ff]|${removed})*`, "gu");
 
 /** Normalises `text` and adds it to `out`. In the original, `text` is at offset `start` of page `page`. */
-export function addNormalised(out: CleanText, text: string, page: number, start: number): void {
+function addNormalised(out: CleanText, text: string, page: number, start: number): void {
   if (anyRemoved.test(text) || text.normalize("NFC") !== text) {
     for (const { 0: match, index } of text.matchAll(cluster)) {
       const clean = normalise(match);

@@ -8,7 +8,7 @@ import { decode, decodeUtf8 } from "./charset.ts";
 import type { PlainBlock } from "./chunk.ts";
 import { checkClaim, claimOf } from "./claim.ts";
 import { signaturesOf } from "./duplicates.ts";
-import type { Page, Reading, Warning } from "./elements.ts";
+import { type Page, pagesWithoutText, type Reading, type Warning } from "./elements.ts";
 import { languagesOf } from "./language.ts";
 import { mostColumns } from "./limits.ts";
 import { cleanOriginal } from "./normalise.ts";
@@ -135,17 +135,14 @@ function finished(
   };
 }
 
-const withoutText = (pages: readonly Page[]): number[] =>
-  pages.flatMap((page, index) => (page.characters === 0 ? [index + 1] : []));
-
 const pagesReport = (pages: readonly Page[]): DocumentReport["pages"] => ({
   count: pages.length,
   characters: pages.map((page) => page.characters),
-  without_text: withoutText(pages),
+  without_text: pagesWithoutText(pages),
 });
 
 function emptyPages(pages: readonly Page[] | null): Warning[] {
-  const empty = withoutText(pages ?? []);
+  const empty = pagesWithoutText(pages ?? []);
   return empty.length === 0
     ? []
     : [

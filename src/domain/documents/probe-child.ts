@@ -2,6 +2,7 @@
 import { readFileSync } from "node:fs";
 import { Worker } from "node:worker_threads";
 import { Failure } from "../../base/errors.ts";
+import { pagesWithoutText } from "./elements.ts";
 import type { ProbeAnswer } from "./probe.ts";
 import { openArchive } from "./read/archive.ts";
 import { refusalOf } from "./refusal.ts";
@@ -12,8 +13,7 @@ async function examine(path: string, kind: string, name: string): Promise<ProbeA
   if (kind === "pdf") {
     const { readPdf } = await import("./read/pdf.ts");
     const reading = await readPdf(bytes, name);
-    const empty = reading.pages!.flatMap((page, index) => (page.characters === 0 ? [index + 1] : []));
-    return { format: "pdf", empty, reading };
+    return { format: "pdf", empty: pagesWithoutText(reading.pages!), reading };
   }
   if (kind.startsWith("scan ")) {
     const { pictureOf } = await import("./read/pdf-picture.ts");

@@ -1,5 +1,5 @@
-// Finds tables in plain text: neighbouring lines whose cells bars, tabs, leader dots or aligned spaces part. Of a table that is made of
-// spaces a line may lack the last cells, or go on with a cell of the line above.
+// Finds tables in plain text: neighbouring lines whose cells are separated by bars, tabs, leader dots or aligned spaces. In a table that
+// is made of spaces, a line may lack the last cells or continue a cell of the line above.
 import { columnsOf, isRuleLine, partingOf, spacedCells } from "../../study/inline.ts";
 
 /** Minimum rows of a table. Spaces part words too, so a table that is made of spaces needs more rows. */

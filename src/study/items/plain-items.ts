@@ -52,7 +52,7 @@ function cellItems(passage: Passage, unit: Row, tables: Tables, random: () => nu
  * names do not.
  */
 function telling(rows: Rows, cells: readonly string[], asked: number): string | null {
-  const names = namesOf(cells, asked).filter((name) => name !== "");
+  const names = namesOf(cells, asked);
   for (let n = 1; n <= names.length; n++) {
     const told = names.slice(0, n);
     if (rows.withCells(told) === 1) return told.join(", ");

@@ -21,7 +21,6 @@ export function shippedWriter(
   return {
     name: "shipped",
     isTeacher: false,
-    languages,
     propose: async (passages) => passages.map(() => []),
     async write(targets) {
       const asked = targets.filter((target) => isClause(target) && languages.includes(target.passage.language ?? ""));

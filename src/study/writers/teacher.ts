@@ -1,6 +1,7 @@
 // A teacher is another model that reads a passage and writes questions about it. The appliance calls the teacher; a run never does.
 // The teacher's replies come with the run's folder and are read here.
 
+import { holdsUncut } from "../../base/text.ts";
 import { headingOf } from "../heading.ts";
 import { filled, ownOrEnglish } from "../languages.ts";
 import type { Passage } from "../passages.ts";
@@ -77,7 +78,6 @@ export function teacherWriter(name: string, replies: ReadonlyMap<string, Teacher
   return {
     name,
     isTeacher: true,
-    languages: [],
     propose: async (passages) => passages.map((passage) => asksOf(passage).map(({ answer }) => answer)),
     write: async (targets) =>
       targets.map(({ passage, answer, kind }: Target) =>
@@ -85,7 +85,7 @@ export function teacherWriter(name: string, replies: ReadonlyMap<string, Teacher
           ? []
           : inTurn(
               asksOf(passage)
-                .filter((ask) => (kind === "clause" ? answer.includes(ask.answer) : ask.answer === answer))
+                .filter((ask) => (kind === "clause" ? holdsUncut(answer, ask.answer) : ask.answer === answer))
                 .map(({ questions }) => questions),
             ),
       ),

@@ -12,8 +12,6 @@ export interface Written {
 export interface Writer {
   /** Name of the writer in the report. */
   name: string;
-  /** Languages that the writer was made for; empty if unknown. */
-  languages: readonly string[];
   /**
    * Whether the writer covers everything that a passage states, in its own words, as a teacher does. A small writer covers less and
    * often strays from the passage, so its questions must find the passage by the passage's own words.

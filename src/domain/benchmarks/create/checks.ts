@@ -43,7 +43,7 @@ const closedBook = ({ question }: Draft): string => `${question}\nAnswer in as f
 const optionsOnly = ({ choices }: Draft): string =>
   `One of these answers is right. Which one?\n${choices.map((choice) => `- ${choice}`).join("\n")}`;
 
-export const isAnswerable = ({ margin, tooLong }: Verdict): boolean => !tooLong && (margin === null || margin > 0);
+const isAnswerable = ({ margin, tooLong }: Verdict): boolean => !tooLong && (margin === null || margin > 0);
 
 /** Checks the drafts. Calls `onDraft` once for each draft, as soon as its likelihoods are known, because they take longest. */
 export async function checkDrafts(

@@ -159,9 +159,9 @@ async function settle(
   signal: AbortSignal,
 ): Promise<void> {
   const { rows, store, clock } = parts;
-  const { seed, wanted } = settingsOf(draft);
+  const { seed, wanted, generator } = settingsOf(draft);
   const candidates = await thread.candidates({ documents, seed, wanted, written: written ?? [] });
-  if (candidates.length === 0) throw nothingToAsk(written !== null);
+  if (candidates.length === 0) throw nothingToAsk(generator !== null, written !== null);
   const { drafts, gates } = passGates(candidates, documents, written === null ? unwritten : null);
   const { left, count } = await paraphraseGate(parts, drafts, signal);
   const gates_json = JSON.stringify({ gates: [...gates, count], categories: {} } satisfies Gates);
@@ -175,12 +175,14 @@ async function settle(
   });
 }
 
-const nothingToAsk = (wasAsked: boolean): Failure =>
+const nothingToAsk = (isNamed: boolean, wasAsked: boolean): Failure =>
   new Failure(
     "benchmark_invalid",
-    wasAsked
-      ? "The model that writes questions wrote none that can be read, and the documents have no tables or key-value lines, for which no model is needed. Name another generator_model, here or with a generator_provider"
-      : "No model writes questions here, and the documents have no tables or key-value lines, for which no model is needed. Name a generator_model, here or with a generator_provider",
+    isNamed && !wasAsked
+      ? "The documents have no sentence, table row or key-value line that a question could be about"
+      : isNamed
+        ? "The model that writes questions wrote none that can be read, and the documents have no tables or key-value lines, for which no model is needed. Name another generator_model, here or with a generator_provider"
+        : "No model writes questions here, and the documents have no tables or key-value lines, for which no model is needed. Name a generator_model, here or with a generator_provider",
   );
 
 /** Drops paraphrases. Lets every draft pass if no encoder is available, and says so in its count. */

@@ -1,7 +1,7 @@
 // The gates that need no chat model, in order. What one gate drops does not reach the next. Reference: alignment note, gates 3 and 6
 // to 9.
 import { nearDuplicate, signatureOf, similarityOf } from "../../../base/minhash.ts";
-import { containsWords, normalised, wordsOf } from "../../../base/text.ts";
+import { containsWords, holdsUncut, normalised, wordsOf } from "../../../base/text.ts";
 import type { ReadDocument } from "../../../contract/documents.ts";
 import type { ItemCandidate, Wording } from "../../../study/items/candidates.ts";
 import { type ItemKind, takeByShare } from "../../../study/items/kinds.ts";
@@ -81,31 +81,21 @@ const isQuestion = ({ question }: Wording): boolean =>
 function isGrounded({ citations, response, chunk, type }: ItemCandidate, textOf: ReadonlyMap<string, string>): boolean {
   if (type === "refusal") return citations.length === 0;
   const last = citations.at(-1);
-  if (last === undefined || !stands(chunk, response)) return false;
+  if (last === undefined || !holdsUncut(chunk, response)) return false;
   const isVerbatim = citations.every(
     ({ document, start, end, quote }) =>
       quote.trim() !== "" && quote.length <= longestQuote && textOf.get(document)?.slice(start, end) === quote,
   );
   // The document may have marks between the answer's words that the passage lacks.
-  return isVerbatim && (stands(last.quote, response) || containsWords(last.quote, response));
+  return isVerbatim && (holdsUncut(last.quote, response) || containsWords(last.quote, response));
 }
 
 /**
- * Whether `part` occurs in `whole` without being cut out of a longer word or number. A comma counts as the end of a
- * number, because commas separate cells as well as thousands.
+ * Whether a search by the question alone finds its passage, and the question contains neither its answer nor a choice. A plain question
+ * contains whole cells, so it may be too long.
  */
-function stands(whole: string, part: string): boolean {
-  const letter = /[\p{L}\p{N}]/u;
-  for (let at = whole.indexOf(part); at >= 0; at = whole.indexOf(part, at + 1)) {
-    const isCut = (inside: string | undefined, outside: string | undefined): boolean =>
-      letter.test(inside ?? "") && letter.test(outside ?? "");
-    if (!isCut(part[0], whole[at - 1]) && !isCut(part.at(-1), whole[at + part.length])) return true;
-  }
-  return false;
-}
-
-/** Whether a search by the question alone finds its passage, and the question contains neither its answer nor a choice. */
 const standsAlone = ({ question, rank }: Wording, { response, type, choices }: ItemCandidate): boolean =>
+  question.length <= longestQuestion &&
   rank <= foundWithin &&
   (type === "refusal" || !containsWords(question, response)) &&
   !choices.some((choice) => containsWords(question, choice));
@@ -129,7 +119,7 @@ function withoutContradiction(all: readonly ItemCandidate[]): ItemCandidate[] {
  * answer. Questions about rows of one table are alike on purpose, but are in different clusters. MinHash compares sets
  * of single words here, because one changed word in a question changes most of its runs of words.
  */
-export function withoutDuplicates(all: readonly Draft[]): Draft[] {
+function withoutDuplicates(all: readonly Draft[]): Draft[] {
   const kept = new Map<string, Buffer[]>();
   const asked = new Set<string>();
   return all.filter((one) => {

@@ -1,5 +1,6 @@
 // Reads an e-mail into elements: subject, sender, recipients, date and body. Attachments are named but not read.
 import PostalMime, { type Address } from "postal-mime";
+import { Failure } from "../../../base/errors.ts";
 import { columnsOf } from "../../../study/inline.ts";
 import type { PlainBlock } from "../chunk.ts";
 import { type Element, PageText, type Piece, type Reading, type Warning } from "../elements.ts";
@@ -16,10 +17,15 @@ export function looksLikeEmail(text: string): boolean {
   return names.has("from") && usual.filter((one) => names.has(one)).length >= 3;
 }
 
+/** Reads an e-mail. Throws document_limit. */
 export async function readEmail(bytes: Uint8Array, name: string): Promise<Reading> {
   const mail = await PostalMime.parse(bytes as Uint8Array<ArrayBuffer>, {
     maxNestingDepth: 64,
     maxHeadersSize: 1 << 20,
+  }).catch((error: Error) => {
+    // The parser throws plain errors at its limits.
+    if (!/^Maximum (?:MIME|header)/.test(error.message)) throw error;
+    throw new Failure("document_limit", `${name} is beyond the limits for e-mail: ${error.message}`, { cause: error });
   });
   const text = new PageText(0);
   const elements: Element[] = [];

@@ -1,5 +1,6 @@
 // Reads JSON and JSON Lines into elements. Lists of flat objects become tables, flat properties become "name: value", and
-// deeper values get their name as heading. jsonc-parser gives the position of each value.
+// deeper values get their name as heading. Each object of a list that is no table has a heading too. jsonc-parser gives the position of
+// each value.
 import { type Node, type ParseError, parseTree, printParseErrorCode } from "jsonc-parser";
 import { Failure } from "../../../base/errors.ts";
 import type { Element, Piece, Reading } from "../elements.ts";
@@ -76,6 +77,8 @@ const propertiesOf = (node: Node): [Node, Node][] =>
   );
 
 const mostColumns = 100;
+/** Maximum characters of a value that names an object. A longer value is a text. */
+const longestName = 100;
 
 class Writer {
   readonly elements: Element[] = [];
@@ -89,14 +92,15 @@ class Writer {
     if (node.type === "array") this.list(node.children ?? [], level, key);
     else if (node.type === "object") {
       this.#heading(key, level);
-      for (const [name, value] of propertiesOf(node)) {
-        if (isFlat(value))
-          this.elements.push({
-            type: "paragraph",
-            pieces: [...this.#pieces(name), mark(": ", value), ...this.#pieces(value)],
-          });
-        else this.value(value, key === null ? level : level + 1, this.#pieces(name));
-      }
+      const own = propertiesOf(node);
+      // The flat ones come first, because after the heading of a deeper one they would belong to that one.
+      for (const [name, value] of own.filter(([, value]) => isFlat(value)))
+        this.elements.push({
+          type: "paragraph",
+          pieces: [...this.#pieces(name), mark(": ", value), ...this.#pieces(value)],
+        });
+      for (const [name, value] of own.filter(([, value]) => !isFlat(value)))
+        this.value(value, key === null ? level : level + 1, this.#pieces(name));
     } else this.elements.push({ type: "paragraph", pieces: this.#pieces(node) });
   }
 
@@ -107,10 +111,24 @@ class Writer {
       this.#table(values, columns);
       return;
     }
-    for (const value of values) {
+    // A heading within one object would otherwise reach into the next object.
+    const areNamed = values.some(
+      (value) => value.type === "object" && propertiesOf(value).some(([, held]) => !isFlat(held)),
+    );
+    for (const [at, value] of values.entries()) {
       if (isFlat(value)) this.elements.push({ type: "item", depth: 0, mark: null, pieces: this.#pieces(value) });
+      else if (value.type === "object" && areNamed)
+        this.value(value, key === null ? level : level + 1, this.#nameOf(value, at + 1));
       else this.value(value, level + 1, null);
     }
+  }
+
+  /** The heading of a list's object: its first value that can be a name, as the first cell names a row, or else its number in the list. */
+  #nameOf(object: Node, number: number): Piece[] {
+    const named = propertiesOf(object).find(
+      ([, { type, value }]) => type === "number" || (type === "string" && isName(value)),
+    );
+    return named === undefined ? [mark(String(number), object)] : this.#pieces(named[1]);
   }
 
   #heading(key: Piece[] | null, level: number): void {
@@ -136,6 +154,8 @@ class Writer {
     return [{ text: String(node.value), page: 0, start: node.offset + 1 }];
   }
 }
+
+const isName = (text: string): boolean => /\S/.test(text) && text.length <= longestName && !text.includes("\n");
 
 const mark = (text: string, before: Node): Piece => ({
   text,
