@@ -213,6 +213,8 @@ async function train(
         pieces.flatMap(({ prompt, target }) => [...prompt.map(() => 0), ...target.map(() => 1 / trained)]),
       ),
     });
+    // It is awaited below. Until then, its failure must not end the process as an unhandled rejection.
+    passed.catch(() => {});
     const left = step < warmUp ? (step + 1) / warmUp : (steps - step) / (steps - warmUp);
     await trainer.optimStep(adapter, {
       learningRate: rate * left,

@@ -11,8 +11,8 @@
 //      decisions again.
 //   2. Decisions are based on dev. They see none of the sealed questions and use only two facts about the looks at them: how many
 //      there were, and which checkpoints met or missed the target.
-//   3. Hours are device hours of everything that the run does. Once a phase has used up its own hours, it begins no further step,
-//      draw or edit after its first.
+//   3. Hours are device hours of everything up to the last decision; packaging is not charged. Once a phase has used up its own
+//      hours, it begins no further step, draw or edit after its first.
 import { join } from "node:path";
 import { invalid } from "../base/errors.ts";
 import { sha256 } from "../base/files.ts";
@@ -23,9 +23,10 @@ import { begin, unavailable } from "./auto/begin.ts";
 import { type Checked, checkpointOf, createChecker, guardsOf, hoursSince } from "./auto/check.ts";
 import { type Judging, openJudging } from "./auto/judging.ts";
 import { type Adapter, adapterOfPhase, carryOut, isCarriedOut, type PhaseMade } from "./auto/phase.ts";
+import { checkpointNeeded } from "./auto/reference.ts";
 import { type ReinforcePlan, resolveReinforce } from "./auto/reinforce.ts";
 import { autoAlignReport } from "./auto/report.ts";
-import { type BaseSaid, type Candidate, type Chosen, penaltyOf } from "./choose.ts";
+import { type BaseSaid, type Candidate, type Chosen, penaltyOf, proseOfBase } from "./choose.ts";
 import { type Run, withField, withRecipe } from "./context.ts";
 import { withDataSet } from "./data-set.ts";
 import { shapeOf } from "./folder/adapter-shape.ts";
@@ -61,7 +62,12 @@ export async function autoAlign(ordered: Run): Promise<RunResult> {
     const reinforcePlan = reinforces
       ? resolveReinforce(request.config ?? null, judging.means, recipe.rendering.max_seq_len)
       : null;
-    const all = { ...limits, ignored: [...limits.ignored, ...ignored, ...(reinforcePlan?.ignored ?? [])] };
+    const needed = reinforcePlan && checkpointNeeded(reinforcePlan.reference, limits.sequencing);
+    const all = {
+      ...limits,
+      ...(needed !== null && { reinforce_needs: needed }),
+      ignored: [...limits.ignored, ...ignored, ...(reinforcePlan?.ignored ?? [])],
+    };
     return await carriedOut(judging, { limits: all, reinforcePlan, opened });
   } finally {
     await judging.close();
@@ -195,18 +201,20 @@ async function openPlan(
   const auto = run.request.auto_align!;
   const identity = sha256(JSON.stringify([format, identityOf(run.request), auto.request, auto.past, prepared.sha256]));
   const startUp = startUpOf(run);
+  const prose = proseOfBase(run, base.trainer);
   const { state, said } = await begin(run, base, prepared, {
     identity,
     limits,
     reinforcePlan,
     means,
+    prose,
     openHours,
     startUp,
   });
   state.hours += judgeHours;
   return {
     ...{ run, base, prepared, said, state, identity, reinforcePlan, means, startUp },
-    check: createChecker(run, base, { dev: prepared.dev, base: said, draws: reinforcePlan !== null }).check,
+    check: createChecker(run, base, { dev: prepared.dev, base: said, prose, draws: reinforcePlan !== null }).check,
     adapters: new Map([
       ["base", { id: "base", path: null, shape: shapeOf(run.request.recipe, base.model.layers), rowsSeen: 0 }],
     ]),
@@ -309,6 +317,8 @@ async function phase(plan: Plan, decision: Decision, next: PhasePlan): Promise<v
   state.history.push(made.record);
   state.checkpoints.push(checkpointOf(run, adapter.id, next.from, checked));
   state.hours += made.record.setup_hours + made.record.hours_run + checked.hours;
+  // A check of an adapter may take longer than what the base took for the same questions.
+  state.check_hours = Math.max(state.check_hours, checked.check_hours ?? 0);
   plan.hours.push(state.hours);
 }
 
@@ -319,7 +329,7 @@ async function checkedAdapter({ base: { trainer }, check, startUp }: Plan, { pat
   await trainer.load(adapterName, path!);
   const checked = await check(adapterName);
   await trainer.dropAdapter(adapterName);
-  return { ...checked, hours: checked.hours + started };
+  return { ...checked, hours: checked.hours + started, check_hours: checked.hours };
 }
 
 /**

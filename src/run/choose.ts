@@ -120,16 +120,24 @@ export function stepToTake({ best, checks, step }: Pick<LoopState, "best" | "che
   return last.score >= best.score - error ? last.step : best.step;
 }
 
-/** Returns `divergenceAt`. The base is asked once, when an adapter is first compared with it. */
-function divergenceFrom(run: Run, training: Training): Comparison["divergenceAt"] {
+/** Returns a function that returns what the base says of the guards' prose. The base is asked at the first call. */
+export function proseOfBase(run: Run, trainer: Trainer): () => Promise<ProseSaid> {
   let said: Promise<ProseSaid> | null = null;
+  return () => {
+    const { prose } = run.parts.guards;
+    const { prose_paragraphs: count = prose.length } = run.request.recipe.guards!;
+    said ??= proseSaid(asking(run, trainer), spread(prose, count));
+    return said;
+  };
+}
+
+/** Returns `divergenceAt`. */
+function divergenceFrom(run: Run, { trainer }: Training): Comparison["divergenceAt"] {
+  const prose = proseOfBase(run, trainer);
   const known = new Map<string, Divergence>();
   return async (adapter, { step, scale }) => {
     const key = `${step} ${scale}`;
-    const { prose } = run.parts.guards;
-    const { prose_paragraphs: count = prose.length } = run.request.recipe.guards!;
-    said ??= proseSaid(asking(run, training.trainer), spread(prose, count));
-    const found = known.get(key) ?? (await divergence({ ...asking(run, training.trainer), adapter }, await said));
+    const found = known.get(key) ?? (await divergence({ ...asking(run, trainer), adapter }, await prose()));
     known.set(key, found);
     return found;
   };

@@ -11,7 +11,7 @@ import type { Trainer } from "../engine/train/trainer.ts";
 import type { InstalledWriter } from "../study/writers/installed.ts";
 import type { Control } from "./control.ts";
 import type { DevAnswer, Grade, Interval } from "./dev-check.ts";
-import type { EventLog } from "./events.ts";
+import type { EventDraft, EventLog } from "./events.ts";
 import type { Snapshot } from "./folder/request.ts";
 import type { Guards } from "./guards/material.ts";
 import type { Means } from "./rewards/plan.ts";
@@ -123,30 +123,41 @@ export function createRun(given: Given): Run {
   };
   /** Keyed by phase and unit, because training continues after each check. */
   const pieces = new Map<string, Piece>();
-  let unit = "";
+  /** The last progress event of the phase; null if there is none yet. */
+  let last: EventDraft | null = null;
   let entered = false;
   let enteredMs = toldMs;
   const resumed = events.lastSeq > 0;
+  /** The log of the run. It notes every progress event, because steps of training write theirs themselves. */
+  const log: EventLog = {
+    append(...drafts) {
+      const found = drafts.findLast(({ kind }) => kind === "progress");
+      if (found !== undefined) [last, saidMs] = [found, clock.monotonicMs()];
+      return events.append(...drafts);
+    },
+    get lastSeq() {
+      return events.lastSeq;
+    },
+    close: () => events.close(),
+  };
 
-  const tell = async (piece: Piece): Promise<void> => {
-    saidMs = clock.monotonicMs();
+  const tell = async (unit: string, piece: Piece): Promise<void> => {
     const { done, total, worked, seconds: spent } = piece;
     const rate = worked > 0 && spent > 0 ? worked / spent : null;
     const left = total === null ? null : done >= total ? 0 : rate && (total - done) / rate;
-    await events.append({ kind: "progress", phase, done, total, unit, rate, seconds_left: left });
+    await log.append({ kind: "progress", phase, done, total, unit, rate, seconds_left: left });
   };
 
   /** Repeats the last progress after `quietMs`. If the phase has reported none yet, reports the seconds for which it has run. */
   function goesOn(): void {
     const now = clock.monotonicMs();
     if (now - saidMs < quietMs || control.paused || control.signal.aborted) return;
-    const piece = pieces.get(`${phase} ${unit}`);
-    const told = piece
-      ? tell(piece)
-      : events.append({
-          ...{ kind: "progress", phase, done: Math.round((now - enteredMs) / 1000), total: null },
-          ...{ unit: "seconds", rate: null, seconds_left: null },
-        });
+    const told = events.append(
+      last ?? {
+        ...{ kind: "progress", phase, done: Math.round((now - enteredMs) / 1000), total: null },
+        ...{ unit: "seconds", rate: null, seconds_left: null },
+      },
+    );
     saidMs = now;
     told.catch((error) => parts.log("error", "run.progress_unwritten", { error }));
   }
@@ -154,6 +165,7 @@ export function createRun(given: Given): Run {
 
   return {
     ...given,
+    events: log,
     points: ({ correct }) => Number(correct),
     resumed,
     get phase() {
@@ -170,12 +182,11 @@ export function createRun(given: Given): Run {
       phase = next;
       toldMs = clock.monotonicMs();
       [enteredMs, saidMs] = [toldMs, toldMs];
-      unit = "";
+      last = null;
       await events.append({ kind: "phase", phase });
     },
-    async progress(done, total, of) {
+    async progress(done, total, unit) {
       const now = clock.monotonicMs();
-      unit = of;
       const known = pieces.get(`${phase} ${unit}`);
       const before = known && done >= known.done ? known : { done: 0, worked: 0, seconds: 0 };
       // In a resumed process, an earlier process may have done what is reported first, so this part does not count.
@@ -188,7 +199,7 @@ export function createRun(given: Given): Run {
       };
       pieces.set(`${phase} ${unit}`, piece);
       toldMs = now;
-      await tell(piece);
+      await tell(unit, piece);
     },
     async turn() {
       const waited = control.paused;

@@ -37,13 +37,16 @@ export function withDataSet(run: Run): Run {
   return withField(run, "snapshot", { ...run.snapshot, documents: studied, dataSet });
 }
 
+/** Whether `name` is the document's, with or without its extension. */
+export const isNamed = (document: SnapshotDocument, name: string): boolean =>
+  document.name === name || basename(document.name, extname(document.name)) === name;
+
 /**
  * Whether a document belongs to the data set. If the configuration names a document, only that one does, whatever its columns are.
  * Otherwise every CSV document that has both columns does.
  */
 function isMeant(document: SnapshotDocument, source: Source): boolean {
-  const { name } = document;
-  if (source.document !== null) return name === source.document || basename(name, extname(name)) === source.document;
+  if (source.document !== null) return isNamed(document, source.document);
   const columns = document.media_type === "text/csv" ? columnsOf(document) : [];
   return columns.includes(source.prompt_field) && columns.includes(source.answer_field);
 }

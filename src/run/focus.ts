@@ -1,6 +1,6 @@
-// Chooses the rows of a rung by what the rung before showed. Every row is said before it is trained, and most rows have a new wording, so
-// the likelihood of an answer tells how well questions in other words find it. Rows of answers that are found give way to rows of answers
-// that are not: the number of steps stays the same, and it is spent where it teaches.
+// Chooses the rows of a rung by what the rung before showed. The log-probabilities of every row are computed before it is trained on, and
+// most rows have a new wording, so the likelihood of an answer tells how well questions in other words find it. Rows of answers that are
+// found give way to rows of answers that are not: the number of steps stays the same, and it is spent where it teaches.
 import type { Likelihoods } from "./checkpoints.ts";
 import { isReplayed } from "./replay.ts";
 import type { TrainingRow } from "./rows.ts";

@@ -5,7 +5,7 @@
 //   q    log-prob under the policy that sampled it                       A  advantage
 //   ref  log-prob under the reference policy                             x = lp − ref
 //
-//   cross_entropy        L = −w · lp                                   importance_sampling  L = −r · A
+//   importance_sampling  L = −r · A
 //   ppo                  L = −min(r · A, clip(r, low, high) · A)        Schulman et al., 2017; dual clip: Ye et al., 2020
 //   cispo                L = −stop[clip(r, 0, high)] · A · lp           MiniMax-M1, 2025
 //   dro                  L = −(A · lp − β/2 · (lp − q)²)                Richemond et al., 2024, token by token
@@ -14,7 +14,9 @@
 import { invalid } from "../base/errors.ts";
 import type { PlanLimits } from "./plan/state.ts";
 
-const types = ["cross_entropy", "importance_sampling", "ppo", "cispo", "dro"] as const;
+const types = ["importance_sampling", "ppo", "cispo", "dro"] as const;
+/** The values of `loss.type`. With cross_entropy no phase reinforces, so it has no objective here. */
+const namedTypes: readonly string[] = ["cross_entropy", ...types];
 const estimators = ["k1", "k2", "k3"] as const;
 
 /** The `loss` block of a configuration as given. An absent field takes its default. */
@@ -53,7 +55,8 @@ export interface Objective {
 
 /** Fills in every default. Throws a validation failure that names the field. */
 export function resolveLoss(block: LossBlock): Objective {
-  const type = oneOf("type", block.type ?? "cross_entropy", types);
+  const type = types.find((one) => one === (block.type ?? "ppo"));
+  if (type === undefined) throw invalid(["loss", "type"], `must be one of ${namedTypes.join(", ")}`);
   const level = oneOf("is_ratio_level", block.is_ratio_level ?? "token", ["token", "sequence"] as const);
   const warnings: string[] = [];
   if (level === "sequence" && type === "dro")
@@ -61,8 +64,6 @@ export function resolveLoss(block: LossBlock): Objective {
       ["loss", "is_ratio_level"],
       "dro has no ratio per sequence, because its penalty is per token; use token",
     );
-  if (level === "sequence" && type === "cross_entropy")
-    throw invalid(["loss", "is_ratio_level"], "cross_entropy has no ratio; use token");
   let bounds: Objective["bounds"] = null;
   if (type === "ppo") {
     // A ratio averaged over a sequence hardly moves, so the defaults here are the paper's own bounds.
@@ -117,19 +118,14 @@ function above(field: string, value: number, least: number, most: number): numbe
 export interface Trajectory {
   /** lp */
   logprobs: ArrayLike<number>;
-  /** q; not needed for cross_entropy. */
-  sampled?: ArrayLike<number>;
+  /** q */
+  sampled: ArrayLike<number>;
   /** ref; needed only with a KL coefficient above 0. */
   reference?: ArrayLike<number>;
-  /**
-   * A, or the weight w for cross_entropy. With a sequence ratio, the advantage of the first active token applies to the whole sequence.
-   */
+  /** A. With a sequence ratio, the advantage of the first active token applies to the whole sequence. */
   advantages: ArrayLike<number>;
   /** 1 for a token that the policy sampled and that is trained, else 0. */
   mask: ArrayLike<number>;
-  /** Entropies and log-sums from `forward`. Needed only for the loss value, because the gradient needs only their coefficients. */
-  entropies?: ArrayLike<number>;
-  logSums?: ArrayLike<number>;
 }
 
 /** Factors for the terms of one optimizer step. */
@@ -142,30 +138,20 @@ export interface Scale {
   entropy: number;
 }
 
-/**
- * Computes the factors from counts over the whole optimizer step, before it is cut into calls. Uses only the masks, and for cross_entropy
- * also the weights. Throws RangeError if the weights of a cross_entropy mean do not add up to more than 0.
- */
-export function scaleOf(objective: Objective, step: Iterable<Pick<Trajectory, "mask" | "advantages">>): Scale {
+/** Computes the factors from counts over the whole optimizer step, before it is cut into calls. */
+export function scaleOf(objective: Objective, step: Iterable<Pick<Trajectory, "mask">>): Scale {
   let tokens = 0;
   let sequences = 0;
-  let weight = 0;
-  for (const { mask, advantages } of step) {
+  for (const { mask } of step) {
     let active = 0;
-    for (let t = 0; t < mask.length; t++)
-      if (mask[t] === 1) {
-        active++;
-        weight += advantages[t]!;
-      }
+    for (let t = 0; t < mask.length; t++) if (mask[t] === 1) active++;
     tokens += active;
     if (active > 0) sequences++;
   }
   const per = (count: number) => (count > 0 ? 1 / count : 0);
   const entropy = per(tokens);
   if (objective.reduction === "sum") return { token: 1, sequence: 1, entropy };
-  if (objective.type === "cross_entropy" && tokens > 0 && !(weight > 0))
-    throw new RangeError(`the weights of the step add up to ${weight}, but their mean needs a sum above 0`);
-  return { token: per(objective.type === "cross_entropy" ? weight : tokens), sequence: per(sequences), entropy };
+  return { token: per(tokens), sequence: per(sequences), entropy };
 }
 
 /** Coefficients of one row in the form that the trainer takes, with the row's share of the loss and of the metrics. */
@@ -174,9 +160,7 @@ export interface Evaluated {
   weights: Float64Array;
   entropyWeights: Float64Array;
   zWeights: Float64Array;
-  /**
-   * This row's share of the step's loss. Without `entropies` it leaves out the entropy term, without `logSums` the z term.
-   */
+  /** This row's share of the step's loss, without the terms of `passLoss`. */
   loss: number;
   /** Per-token values of the policy term, before reduction: [T]. */
   losses: Float64Array;
@@ -217,8 +201,6 @@ function policyTerm(
   const { type, bounds, dualClip, beta } = objective;
   const free = held ? 0 : -ratio * advantage;
   switch (type) {
-    case "cross_entropy":
-      return { loss: -advantage * lp, gradient: -advantage, clipped: false };
     case "importance_sampling":
       return { loss: -ratio * advantage, gradient: free, clipped: false };
     case "cispo": {
@@ -277,7 +259,7 @@ export function evaluate(objective: Objective, row: Trajectory, scale: Scale): E
   const shared = objective.level === "sequence" && active.length > 0 ? sequenceTerm(objective, row, active) : null;
   for (const t of active) {
     const lp = row.logprobs[t]!;
-    const q = row.sampled?.[t] ?? lp;
+    const q = row.sampled[t]!;
     const apart = clamp(lp - q, -ratioGuard, ratioGuard);
     let ratio = Math.exp(apart);
     let term: Term;
@@ -295,8 +277,6 @@ export function evaluate(objective: Objective, row: Trajectory, scale: Scale): E
     result.entropyWeights[t] = scale.entropy * objective.entropyCoef;
     result.zWeights[t] = scale.token * objective.zLossCoef;
     result.loss += by * term.loss + scale.token * objective.klCoef * kl.value;
-    if (objective.entropyCoef > 0 && row.entropies) result.loss -= result.entropyWeights[t]! * row.entropies[t]!;
-    if (objective.zLossCoef > 0 && row.logSums) result.loss += result.zWeights[t]! * row.logSums[t]! ** 2;
     result.tokens++;
     if (term.clipped) result.clipped++;
     result.ratios += ratio;
@@ -308,14 +288,27 @@ export function evaluate(objective: Objective, row: Trajectory, scale: Scale): E
   return result;
 }
 
+/**
+ * Returns the loss of the entropy bonus and of the z term. `evaluate` leaves them out, because only the training pass
+ * computes entropies and log-sums, after the coefficients are known.
+ */
+export function passLoss(
+  { entropyWeights, zWeights }: Record<"entropyWeights" | "zWeights", ArrayLike<number>>,
+  { entropies, logSums }: Record<"entropies" | "logSums", ArrayLike<number>>,
+): number {
+  let loss = 0;
+  for (let t = 0; t < entropyWeights.length; t++)
+    loss += zWeights[t]! * logSums[t]! ** 2 - entropyWeights[t]! * entropies[t]!;
+  return loss;
+}
+
 /** Returns the indices of the active tokens. Throws RangeError if a needed array is missing or has the wrong length. */
 function activeOf(objective: Objective, row: Trajectory): number[] {
   const active: number[] = [];
   for (let t = 0; t < row.mask.length; t++) if (row.mask[t] === 1) active.push(t);
   const needed = { logprobs: row.logprobs, advantages: row.advantages, sampled: row.sampled, reference: row.reference };
   for (const [name, values] of Object.entries(needed)) {
-    const wanted =
-      (name !== "sampled" || objective.type !== "cross_entropy") && (name !== "reference" || objective.klCoef > 0);
+    const wanted = name !== "reference" || objective.klCoef > 0;
     if (wanted && values?.length !== row.mask.length)
       throw new RangeError(`${objective.type} needs ${name}: one value for each of ${row.mask.length} tokens`);
   }
@@ -329,7 +322,7 @@ function sequenceTerm(
   active: number[],
 ): { ratio: number; advantage: number; term: Term } {
   let sum = 0;
-  for (const t of active) sum += row.logprobs[t]! - row.sampled![t]!;
+  for (const t of active) sum += row.logprobs[t]! - row.sampled[t]!;
   const mean = sum / active.length;
   const held = clamp(mean, -ratioGuard, sequenceGuard);
   const advantage = row.advantages[active[0]!]!;

@@ -175,9 +175,11 @@ ${guards.suites
 }
 
 function cost({ cost: { seconds, train_seconds, tokens_per_second }, training }: Report): string {
+  // Edits alone train no tokens, and take no time in training.
+  const pace = Number.isFinite(tokens_per_second) ? `, ${tokens_per_second.toFixed(0)} tokens per second` : "";
   const phases = Object.entries(seconds).map(([phase, value]): Cell[] => [phase, { n: `${value.toFixed(0)} s` }]);
   return `<h2>What it cost</h2>
-<p>${training.steps} steps over ${training.processed_tokens} tokens in ${(train_seconds / 60).toFixed(1)} minutes, ${tokens_per_second.toFixed(0)} tokens per second.</p>
+<p>${training.steps} steps over ${training.processed_tokens} tokens in ${(train_seconds / 60).toFixed(1)} minutes${pace}.</p>
 ${table(["Phase (times of the process that finished)", { n: "Time" }], phases)}`;
 }
 

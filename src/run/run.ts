@@ -75,7 +75,10 @@ export async function runAlignment(folder: string, parts: RunParts): Promise<Run
 function messageOf({ outcome, verdict, auto_align: told }: RunResult): string {
   if (outcome === "look") return `Look ${told!.look! + 1}: ${told!.checkpoint} waits for its sealed questions`;
   if (outcome === "paused") return `Paused: ${told!.help[0] ?? "nothing is likely to help"}`;
-  if (verdict === undefined) return "Nothing is better than the base, so there is no artefact";
+  if (verdict === undefined)
+    return told?.status === "REACHED"
+      ? "The base reaches the target, so there is no artefact"
+      : "No checkpoint is better than the base, so there is no artefact";
   return `${verdict.headline}. The artefact is ready`;
 }
 

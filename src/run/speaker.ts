@@ -52,11 +52,15 @@ export function createSpeaker(
   }
 
   async function goOn(rows: readonly number[][], { maxTokens, temperature, seed }: SayOptions): Promise<string[]> {
-    const sampled = await (await trainer()).sample(
-      adapter,
-      { tokens: Int32Array.from(rows.flat()), rowLengths: Int32Array.from(rows, (row) => row.length) },
-      { maxTokens, temperature, topK: 0, topP: 1, minP: 0, seed, stopTokens: [...tokenizer.eog] },
-    );
+    const sampled = await (await trainer()).sample(adapter, packed(rows), {
+      maxTokens,
+      temperature,
+      topK: 0,
+      topP: 1,
+      minP: 0,
+      seed,
+      stopTokens: [...tokenizer.eog],
+    });
     return sampled.map(({ tokens }) => tokenizer.decode([...tokens].filter((one) => !tokenizer.eog.has(one))));
   }
 

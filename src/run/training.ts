@@ -305,7 +305,8 @@ export async function step(
     tokens: processed,
     tokens_per_second: processed / seconds,
   };
-  const stepRate = state.step / state.trainSeconds;
+  // `step` also counts the earlier phases of an auto-align, but `losses` and `trainSeconds` are of this phase alone.
+  const stepRate = state.losses.length / state.trainSeconds;
   const { phase } = run;
   await run.events.append(
     { kind: "step", phase, step: number, metrics },
@@ -359,7 +360,7 @@ function softTargetsOf(
 
 /**
  * Goes on to the next rung, or ends training after the last one, at `max_steps` or at a dev score of 100. A rung without a gain does not end
- * it: of forty questions one more or less is chance, and most is gained at the end, when the rate falls.
+ * it: with forty questions, one more or one fewer right answer is chance, and most of the gain comes at the end, when the learning rate falls.
  */
 export async function climb(run: Run, training: Training, why: "steps" | "patience"): Promise<void> {
   const { state, rungs } = training;

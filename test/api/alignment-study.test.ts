@@ -1,10 +1,13 @@
 // What surrounds a study: what it would take, who teaches, what became rows, and what is left of a deleted document.
 import assert from "node:assert/strict";
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 import { Failure } from "../../src/base/errors.ts";
-import { type AlignmentsHouse, ada, alignmentsHouse, bob } from "./alignments-house.ts";
+import type { Catalog } from "../../src/catalog/index.ts";
+import { createSnapshots } from "../../src/domain/alignments/snapshots.ts";
+import { type AlignmentsHouse, ada, alignmentsHouse, bob, item, items } from "./alignments-house.ts";
 
 const refused = (status: number, words: RegExp) => (error: unknown) => {
   assert.ok(error instanceof Failure, String(error));
@@ -97,6 +100,51 @@ test("deleting an alignment whose teacher is being asked ends that, and leaves n
     assert.equal(house.queue.of(params.alignment_id, "align")!.state, "stopped");
     await assert.rejects(house.call("alignments.status", { params }), refused(404, /not found/));
     assert.deepEqual(house.gpu.snapshot().grants, []);
+  } finally {
+    await house.close();
+  }
+});
+
+test("no auto-align begins before the project's teacher has answered", async () => {
+  const told = Promise.withResolvers<void>();
+  const answer = Promise.withResolvers<string>();
+  const house = await alignmentsHouse({
+    say: async () => {
+      told.resolve();
+      return answer.promise;
+    },
+  });
+  try {
+    const sent = { ...body, teacher_model: "model_teacher" };
+    const { alignment_id } = await house.call("alignments.create", { body: sent });
+    const begin = () => house.call("alignments.auto_align", { params: { alignment_id }, body: { target_score: 5 } });
+    await assert.rejects(begin(), refused(409, /teacher is not done yet/));
+    await told.promise;
+    await assert.rejects(begin(), refused(409, /teacher is not done yet/));
+    answer.resolve(JSON.stringify({ answer: "41 euros", questions: ["What is the price?"] }));
+    await house.until(alignment_id, "COMPLETED");
+    // Nothing to measure by: it is planned, but not refused any more.
+    assert.equal((await begin()).status, "FAILED");
+  } finally {
+    await house.close();
+  }
+});
+
+test("an auto-align says that it learns without the project's teacher where that wrote nothing", async () => {
+  const sealed = ["red", "blue", "teal"].map((colour, at) => item(10 + at, "sealed", `Colour of door ${at}?`, colour));
+  const house = await alignmentsHouse({
+    items: [items[0]!, ...sealed],
+    say: async () => {
+      throw new Failure("upstream_failed");
+    },
+  });
+  try {
+    const sent = { ...body, teacher_model: "model_teacher", benchmark_id: "benchmark_ada" };
+    const { alignment_id } = await house.call("alignments.create", { body: sent });
+    await house.until(alignment_id, "FAILED");
+    rmSync(join(house.runs, alignment_id, "teacher.jsonl"), { force: true });
+    const begun = await house.call("alignments.auto_align", { params: { alignment_id }, body: { target_score: 5 } });
+    assert.match(begun.message, /^The auto-align is queued; .*without the project's teacher/);
   } finally {
     await house.close();
   }
@@ -209,4 +257,46 @@ describe("after the rows are made", () => {
     assert.ok(!existsSync(join(house.runs, alignment_id, "prepared")), "and the rows made of it");
     await removeSnapshots(ada.userId, document.id);
   });
+
+  test("an alignment whose document is deleted while its folder is made is not made", async (t) => {
+    const [document_id] = document_ids;
+    const before = readdirSync(house.runs);
+    const creating = house.call("alignments.create", { body });
+    house.deleted.add(document_id!);
+    await assert.rejects(creating, refused(404, /document/));
+    house.deleted.clear();
+    assert.deepEqual(readdirSync(house.runs), before);
+
+    // Likewise where the document is still there, but its snapshots are being removed.
+    const isLosing = t.mock.method(house.snapshots, "isLosing", () => true);
+    await assert.rejects(house.call("alignments.create", { body }), refused(404, /document/));
+    assert.deepEqual(isLosing.mock.calls[0]!.arguments, [document_ids]);
+    assert.deepEqual(readdirSync(house.runs), before);
+  });
+});
+
+test("a document is being lost until it is gone from every snapshot", async (t) => {
+  const runs = mkdtempSync(join(tmpdir(), "plumbline-snapshots-"));
+  t.after(() => rmSync(runs, { recursive: true }));
+  const ids = ["auto_align_1", "alignment_1"];
+  for (const id of ids) {
+    mkdirSync(join(runs, id, "snapshot/documents"), { recursive: true });
+    writeFileSync(join(runs, id, "order.json"), JSON.stringify({ documents: [{ id: "document_a" }] }));
+  }
+  const losing: boolean[][] = [];
+  const isLosing = (): boolean[] => ["document_a", "document_b"].map((id) => snapshots.isLosing([id]));
+  function* holding() {
+    for (const id of ids) {
+      losing.push(isLosing());
+      yield { id };
+    }
+  }
+  const catalog = { runs: { snapshotsOf: () => [], holding } } as unknown as Pick<Catalog, "runs">;
+  const snapshots = createSnapshots({ runs, catalog });
+  await snapshots.remove(ada.userId, "document_a");
+  assert.deepEqual(losing, [
+    [true, false],
+    [true, false],
+  ]);
+  assert.deepEqual(isLosing(), [false, false]);
 });

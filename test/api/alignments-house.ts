@@ -89,6 +89,8 @@ export interface AlignmentsHouse {
   grants: { most: number };
   /** The recipes whose cost was asked. */
   costed: Recipe[];
+  /** Documents that were deleted after they were read. */
+  deleted: Set<string>;
   /** Goes down in order and starts again over the same folder; `meanwhile` may change what is in it. */
   restart(meanwhile?: (data: string) => void): Promise<void>;
   data: string;
@@ -169,6 +171,9 @@ export async function alignmentsHouse(settings: Settings = {}): Promise<Alignmen
     get costed() {
       return parts.costed;
     },
+    get deleted() {
+      return parts.deleted;
+    },
     call: (name, input, caller) => call(parts.alignments.handlers, name, input, caller),
     async align(behaviour = {}, rest = {}, caller = ada) {
       const document_ids = [`document_${JSON.stringify(behaviour)}`];
@@ -236,6 +241,7 @@ async function build(data: string, settings: Settings) {
   const made = { models: [] as string[], evaluations: [] as string[], guards: [] as string[], acts: [] as string[] };
   const grants = { most: 0 };
   const costed: Recipe[] = [];
+  const deleted = new Set<string>();
   const told: Transition[] = [];
   const { items: asked = items } = settings;
   const autoAlignsSql = prepareAutoAligns(store);
@@ -348,6 +354,9 @@ async function build(data: string, settings: Settings) {
     findBenchmark: (ownerId, id) =>
       id === "benchmark_ada" && ownerId === ada.userId ? { id, sha256: sha256("x") } : null,
     itemsOf: () => asked,
+    checkDocuments(_owner, ids) {
+      if (ids.some((id) => deleted.has(id))) throw new Failure("not_found", "A document was not found");
+    },
     findModel: (_owner, model) => {
       if (model !== "model_teacher") throw new Failure("not_found", "No such model");
       return model;
@@ -382,6 +391,7 @@ async function build(data: string, settings: Settings) {
     told,
     grants,
     costed,
+    deleted,
     async close() {
       await Promise.all([runner.stop(), executor.close()]);
       await prover.close();

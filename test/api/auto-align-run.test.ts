@@ -204,6 +204,16 @@ describe("one house", () => {
     await assert.rejects(begin(house, of), fails(409, /snapshot of a.txt was deleted/));
   });
 
+  test("none begins while one of its project's documents is being removed", async (t) => {
+    const of = await project(house, { plan: ["supervised"] });
+    const { documents } = JSON.parse(readFileSync(join(house.runs, of, "order.json"), "utf8"));
+    const isLosing = t.mock.method(house.snapshots, "isLosing", () => true);
+    await assert.rejects(begin(house, of), fails(409, /snapshot/));
+    assert.deepEqual(isLosing.mock.calls[0]!.arguments, [documents.map(({ id }: Any) => id)]);
+    isLosing.mock.restore();
+    await until(house, of, await begin(house, of), "BUDGET_SPENT");
+  });
+
   test("stopped while a phase runs it packages the best so far; silenced transitions are kept, not told", async () => {
     const of = await project(house, { plan: ["supervised", "distil"], waitsIn: 2 });
     const id = await begin(house, of, { notify_on_phase_transition: false });

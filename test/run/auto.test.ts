@@ -198,6 +198,7 @@ test("a target that the base meets ends after one look, and leaves no artefact",
   assert.equal(reached.auto_align!.status, "REACHED");
   assert.equal(reached.auto_align!.hours, 0.25);
   assert.deepEqual(reached.files, []);
+  assert.match(eventsOf(folder).at(-1)!.message!, /^The base reaches the target, so there is no artefact/);
   assert.deepEqual(
     cardsOf(folder).map(({ next }) => next.kind),
     ["look", "end"],
@@ -299,6 +300,91 @@ test("a phase whose hours are over before its first step makes one step, and no 
   );
   assert.equal(paused.auto_align!.status, "PAUSED");
   assert.equal(eventsOf(folder).filter(({ kind }) => kind === "step").length, 1);
+});
+
+test("a reinforce phase whose hours are over makes one draw, and no more than one step of it", async () => {
+  const stepsOf = async (pattern: string, inner_optim_steps: number) => {
+    let [adapters, ms] = [0, 0];
+    const monotonicMs = (): number => (adapters < 2 ? 0 : ++ms);
+    const createAdapter =
+      (trainer: Trainer): Trainer["createAdapter"] =>
+      (...made) => {
+        adapters++;
+        return trainer.createAdapter(...made);
+      };
+    const folder = await autoFolder({
+      target_score: 99,
+      sequencing: ["reinforce"],
+      config: {
+        reward: { type: "verifier", verifier_ref: `builtin:regex?pattern=${pattern}` },
+        sampling: { prompt_groups_per_step: 4, group_size: 8, max_tokens: 4 },
+        training: { max_steps: 20, inner_optim_steps },
+      },
+    });
+    const wrap = (trainer: Trainer): Trainer => overridden(trainer, { createAdapter: createAdapter(trainer) });
+    const over = { clock: { ...clock, monotonicMs }, grade: unlikeBase() };
+    assert.equal((await runAlignment(folder, partsOf({ wrap, over }))).error, null);
+    return eventsOf(folder).flatMap(({ kind, metrics }) => (kind === "step" ? [metrics!.loss !== null] : []));
+  };
+  // No draw gives a signal, so the phase has no step to make.
+  assert.deepEqual(await stepsOf("never said", 1), [false]);
+  assert.deepEqual(await stepsOf("e", 4), [true]);
+});
+
+test("a check is forecast with all that it asks, and later ones by those that took longer", async () => {
+  let ms = 0;
+  /** A call about the base takes a second, and one about an adapter as many as this. */
+  const secondsOf = async (slower: number) => {
+    const wrap = (trainer: Trainer): Trainer =>
+      (["score", "sample", "forward"] as const).reduce(
+        (one, verb) =>
+          overridden(one, {
+            [verb]: (adapter: string | null, ...parts: never[]) => {
+              ms += adapter === null ? 1000 : 1000 * slower;
+              return (one[verb] as (...parts: unknown[]) => unknown)(adapter, ...parts);
+            },
+          }),
+        trainer,
+      );
+    const folder = await autoFolder({
+      target_score: 99,
+      sequencing: ["supervised", "supervised", "reinforce"],
+      config: { training: { max_steps: 2 } },
+    });
+    const timed = { ...clock, monotonicMs: () => ms };
+    assert.equal(
+      (await runAlignment(folder, partsOf({ wrap, over: { clock: timed, grade: unlikeBase() } }))).error,
+      null,
+    );
+    const check = JSON.parse(readFileSync(join(folder, "plan", "check-1", "said.json"), "utf8"));
+    // A supervised step asks nothing here, so all hours of its phases are those of their checks.
+    const forecasts = cardsOf(folder).map(({ bids }) => 3600 * bids.find(({ arm }) => arm === "supervised")!.hours);
+    return { took: Math.round(3600 * check.hours), forecasts: forecasts.slice(0, 2).map(Math.round) };
+  };
+  const alike = await secondsOf(1);
+  assert.ok(alike.took >= 12, String(alike.took));
+  assert.ok(alike.forecasts[0]! >= alike.took, JSON.stringify(alike));
+  assert.equal(alike.forecasts[1], alike.forecasts[0]);
+  const slower = await secondsOf(3);
+  assert.deepEqual(slower.forecasts, [alike.forecasts[0], slower.took]);
+});
+
+test("settings of reinforcement are neither measured nor obeyed where the sequence has none, and that is told", async () => {
+  const folder = await autoFolder({
+    target_score: 99,
+    sequencing: ["supervised"],
+    config: {
+      reward: { type: "llm_judge", llm_judge: { criteria: ["It is right."] } },
+      sampling: { temperature: 0.7 },
+      training: { max_steps: 2 },
+    },
+  });
+  assert.equal((await runAlignment(folder, partsStill(unlikeBase()))).outcome, "paused");
+  const { message } = eventsOf(folder).find(({ code }) => code === "settings_ignored")!;
+  for (const field of ["reward.type", "reward.llm_judge", "sampling.temperature"])
+    assert.ok(message!.includes(`${field} (redundant: no phase uses reinforcement)`), message);
+  const check = JSON.parse(readFileSync(join(folder, "plan", "check-1", "said.json"), "utf8"));
+  assert.equal(check.sampled, null);
 });
 
 test("hours that pay for nothing end at once, and say what would help", async () => {

@@ -20,6 +20,12 @@ const sums = documentOf(
 );
 const prices = documentOf("lamp,price\nOrla,10 euros\n", "text/csv", "prices.csv");
 
+const lamps = documentOf(
+  ["# Stock", "", "| Lamp | Price |", "|---|---|", "| Orla | 10 euros |", "| Brim | 11 euros |", ""].join("\n"),
+  "text/markdown",
+  "lamps.md",
+);
+
 type Source = Recipe["dataset"]["source"];
 const usual = { document: null, prompt_field: "prompt", answer_field: "answer" };
 
@@ -81,13 +87,65 @@ const options = {
   dev: [devItem(1, "How heavy is the lamp called Ember?", "7 kg"), devItem(2, asked[3]!, "word 3")],
 };
 
-async function autoRun(request: AutoAlignRequest) {
-  const folder = await newRunFolder(options);
+async function autoRun(request: AutoAlignRequest, given = options) {
+  const folder = await newRunFolder(given);
   claimAutoAlign(folder, { request, thirds: [1, 1, 1] });
   const clock = { monotonicMs: () => 0, now: () => "2026-01-01T00:00:00.000Z" };
   const result = await runAlignment(folder, partsOf({ over: { clock } }));
   return { folder, result };
 }
+
+test("a choice among the options of its prompts is paid, and so is what quotes the passages of documents", async () => {
+  const colours = ["red", "teal", "gold"];
+  const picked = Array.from({ length: 9 }, (_, at) => {
+    const list = colours.map((colour, index) => `${"ABC"[index]}) ${colour}`).join("\n");
+    return `"Which colour has boat ${at}?\n${list}",${colours[at % 3]}`;
+  });
+  const boats = documentOf(["question,reply", ...picked, ""].join("\n"), "text/csv", "boats.csv");
+  const unknownIn = async (documents: SnapshotDocument[], verifier_ref: string, dataset?: object) => {
+    const config = {
+      ...(dataset && { dataset }),
+      reward: { verifier_ref },
+      sampling: { prompt_groups_per_step: 2, group_size: 2, max_tokens: 4 },
+      training: { max_steps: 1 },
+    } as NonNullable<AutoAlignRequest["config"]>;
+    const given = { documents, dev: options.dev };
+    const { folder, result } = await autoRun({ target_score: 99, sequencing: ["reinforce"], config }, given);
+    assert.equal(result.outcome, "paused", result.error?.message);
+    return eventsOf(folder).flatMap(({ kind, metrics }) => (kind === "step" ? [metrics!.unknown_rewards] : []));
+  };
+  const columns = { prompt_field: "question", answer_field: "reply" };
+  for (const unknown of [
+    await unknownIn([boats], "builtin:choice", columns),
+    await unknownIn([lamps], "builtin:citation"),
+  ]) {
+    assert.ok(unknown.length > 0);
+    assert.ok(
+      unknown.every((count) => count === 0),
+      String(unknown),
+    );
+  }
+});
+
+test("a reward that can judge no prompt is refused before anything trains, with its field", async () => {
+  const dataset = { prompt_field: "question", answer_field: "reply" };
+  for (const [reward, field] of [
+    [{ verifier_ref: "builtin:choice" }, "verifier_ref"],
+    [{ verifier_ref: "builtin:citation" }, "verifier_ref"],
+    [{ composite: { "builtin:exact": 1, "builtin:choice": 1 } }, "composite"],
+  ] as const) {
+    const { folder, result } = await autoRun({
+      target_score: 99,
+      sequencing: ["supervised", "reinforce"],
+      config: { dataset, reward },
+    });
+    assert.match(
+      result.error?.message ?? "",
+      new RegExp(`^config\\.reward\\.${field}: builtin:c.* nothing to judge by`),
+    );
+    assert.ok(eventsOf(folder).every(({ kind }) => kind !== "step"));
+  }
+});
 
 test("phases train on its rows and draw for its prompts, but for those that meet a question of the benchmark", async () => {
   const { folder, result } = await autoRun({

@@ -38,6 +38,16 @@ test("answers are found while the file is open and after it was opened again", a
   );
 });
 
+test("an answer that is still being written when the file is closed is kept", async () => {
+  const own = mkdtempSync(join(folder, "closing-"));
+  const memory = await openMemory(own);
+  const [writing] = [memory.put("last", "said"), memory.close()];
+  await writing;
+  const again = await openMemory(own);
+  assert.equal(await again.get("last"), "said");
+  await again.close();
+});
+
 test("answers that an older version left are found, and take no time", async () => {
   const old = mkdtempSync(join(folder, "old-"));
   const lines = [...answers].map(([key, answer]) => `${JSON.stringify({ key: sha256(key), answer })}\n`);

@@ -12,6 +12,7 @@ import {
   evaluate,
   type LossBlock,
   type Objective,
+  passLoss,
   resolveLoss,
   scaleOf,
   type Trajectory,
@@ -38,12 +39,7 @@ const mask = Array.from(rows.tokens, (_, t) => (places.includes(t) ? 1 : 0));
 
 type Fixed = Pick<Trajectory, "sampled" | "reference" | "advantages" | "mask">;
 
-const trajectoryOf = (fixed: Fixed, now: Losses): Trajectory => ({
-  ...fixed,
-  logprobs: now.logprobs,
-  entropies: now.entropies,
-  logSums: now.logSums,
-});
+const trajectoryOf = (fixed: Fixed, now: Losses): Trajectory => ({ ...fixed, logprobs: now.logprobs });
 
 const asked = { ...rows, weights: Float32Array.from(mask) };
 
@@ -78,8 +74,8 @@ async function gradientOf(trainer: Trainer, before: Float32Array, folder: string
 /** The loss at other log-probs; cispo's stopped coefficient stays what it was. */
 function lossAt(objective: Objective, fixed: Fixed, at: Evaluated, now: Losses): number {
   const row = trajectoryOf(fixed, now);
-  const { loss, losses } = evaluate(objective, row, scaleOf(objective, [row]));
-  if (objective.type !== "cispo") return loss;
+  const { loss, losses, ...coefficients } = evaluate(objective, row, scaleOf(objective, [row]));
+  if (objective.type !== "cispo") return loss + passLoss(coefficients, now);
   const scale = scaleOf(objective, [row]).token;
   // Without a KL term the coefficients are the stopped ones.
   return places.reduce((sum, t) => sum - scale * losses[t]! - at.weights[t]! * now.logprobs[t]!, loss);

@@ -9,11 +9,13 @@ import type { RunEvent } from "../../src/contract/run-folder.ts";
 import { declines } from "../../src/domain/evaluations/declines.ts";
 import type { Trainer } from "../../src/engine/train/trainer.ts";
 import { measured, trialsOf } from "../../src/run/auto/judge.ts";
+import { checkpointNeeded, resolveReference } from "../../src/run/auto/reference.ts";
 import { resolveReinforce } from "../../src/run/auto/reinforce.ts";
 import { resolveSampling } from "../../src/run/auto/sampling.ts";
 import { Unanswered } from "../../src/run/control.ts";
 import { limitsOf } from "../../src/run/plan/limits.ts";
 import { pinned } from "../../src/run/plan/pins.ts";
+import type { Arm } from "../../src/run/plan/state.ts";
 import { correctedShare, type Judge } from "../../src/run/rewards/judged.ts";
 import type { Means } from "../../src/run/rewards/plan.ts";
 import { runAlignment } from "../../src/run/run.ts";
@@ -82,6 +84,32 @@ test("what is paid becomes likelier, from one draw to the next", async () => {
   assert.deepEqual(brokenRules(folder), []);
 });
 
+test("tokens without a gradient do not count in the divergence from the sampler", async () => {
+  const { steps } = await reinforced({
+    reward: paysE,
+    // A group whose answers earn alike stays, but its tokens have no advantage.
+    advantage: { skip_zero_advantage_groups: false },
+    sampling: { prompt_groups_per_step: 4, group_size: 2, max_tokens: 4 },
+    training: { steps: 6 },
+  });
+  const told = steps.map(({ metrics }) => metrics!.sampler_kl as number | null);
+  assert.ok(
+    told.every((nats) => nats === null || (nats >= 0 && nats < 1e-3)),
+    JSON.stringify(told),
+  );
+  assert.ok(told.some((nats) => nats !== null));
+  const unpaid = await reinforced({
+    reward: { type: "verifier", verifier_ref: "builtin:regex?pattern=never said" },
+    advantage: { skip_zero_advantage_groups: false },
+    sampling: { prompt_groups_per_step: 1, group_size: 2, max_tokens: 4 },
+    training: { steps: 1 },
+  });
+  assert.deepEqual(
+    unpaid.steps.map(({ metrics }) => metrics!.sampler_kl),
+    [null],
+  );
+});
+
 test("further steps over a draw have ratios of their own, and a penalty holds to the base", async () => {
   const { steps } = await reinforced({
     reward: paysE,
@@ -100,6 +128,36 @@ test("further steps over a draw have ratios of their own, and a penalty holds to
   assert.ok(metric(steps.at(-1)!, "kl_reference") !== 0);
   const coefficients = steps.map((step) => metric(step, "kl_coef"));
   assert.ok(new Set(coefficients).size > 1);
+});
+
+test("a reference that no phase has made yet is waited for, or refused where the sequence does not make it", () => {
+  const needed = (source: string, sequencing: Arm[] | null) =>
+    checkpointNeeded(resolveReference({ source }, 0.1), sequencing);
+  assert.equal(needed("checkpoint:phase-2", null), "phase-2");
+  assert.equal(needed("checkpoint:phase-1", ["supervised", "reinforce"]), "phase-1");
+  assert.equal(needed("checkpoint:base", ["reinforce"]), "base");
+  for (const source of ["base", "initial", "ema"]) assert.equal(needed(source, ["reinforce"]), null);
+  for (const [source, sequencing] of [
+    ["checkpoint:phase-1", ["reinforce", "supervised"]],
+    ["checkpoint:phase-2", ["supervised", "reinforce", "reinforce"]],
+  ] as const)
+    assert.throws(() => needed(source, [...sequencing]), {
+      message: /^config\.reference_policy\.source: names phase-\d, but the sequence reinforces before/,
+    });
+});
+
+test("the loss of a step has the entropy bonus in it, which only the training pass knows", async () => {
+  const lossOf = async (entropy_coef: number): Promise<number> => {
+    const { steps } = await reinforced({
+      reward: paysE,
+      loss: { entropy_coef },
+      sampling: { prompt_groups_per_step: 4, group_size: 4, max_tokens: 4 },
+      training: { steps: 1 },
+    });
+    return metric(steps[0]!, "loss");
+  };
+  const entropy = ((await lossOf(0)) - (await lossOf(0.1))) / 0.1;
+  assert.ok(entropy > 0.1 && entropy < 20, String(entropy));
 });
 
 test("a policy that never declines is shown it where that is paid, and learns it", async () => {
@@ -210,10 +268,16 @@ test("every setting of a block is followed, or refused with its field", () => {
   const refused: [AutoAlignRequest["config"], RegExp][] = [
     [{ sampling: { group_size: 1 } }, /^config\.sampling\.group_size: /],
     [{ sampling: { max_tokens: 400, max_prompt_tokens: 400 } }, /^config\.sampling\.max_prompt_tokens: .*800/],
-    [{ sampling: { temperature: 0 } }, /^config\.sampling\.temperature: /],
+    [{ sampling: { temperature: 0 } }, /^config\.sampling\.temperature: must be a number above 0 and at most 2$/],
+    [{ sampling: { top_p: 1.5 } }, /^config\.sampling\.top_p: must be a number above 0 and at most 1$/],
+    [{ sampling: { min_p: 2 } }, /^config\.sampling\.min_p: must be a number from 0 to 1$/],
     [{ loss: { kl_coef: 0.1 }, reference_policy: { enabled: false } }, /^config\.reference_policy\.enabled: /],
     [{ reference_policy: { kl_target: 0.1 } }, /^config\.reference_policy\.kl_target: /],
     [{ reference_policy: { source: "emma" } }, /^config\.reference_policy\.source: must be .*ema/],
+    ...["best", "phase-0", "phase-01", "phase-1x", ""].map((id): [AutoAlignRequest["config"], RegExp] => [
+      { reference_policy: { source: `checkpoint:${id}` } },
+      /^config\.reference_policy\.source: must be .*phase-1/,
+    ]),
     [{ reference_policy: { ema_decay: 1 } }, /^config\.reference_policy\.ema_decay: must be at least 0 and below 1/],
     [{ reference_policy: { ema_decay: -0.1 } }, /^config\.reference_policy\.ema_decay: /],
     [{ reference_policy: { ema_decay: "slow" } }, /^config\.reference_policy\.ema_decay: /],

@@ -16,6 +16,7 @@ import { createRun, type Run } from "../../src/run/context.ts";
 import { createControl, Stopped } from "../../src/run/control.ts";
 import { type EventDraft, hexOfDouble, openEventLog } from "../../src/run/events.ts";
 import { shapeOf } from "../../src/run/folder/adapter-shape.ts";
+import type { TrainingRow } from "../../src/run/rows.ts";
 import {
   batchOf,
   learningRateAt,
@@ -24,7 +25,7 @@ import {
   stepsPerEpoch,
   totalSteps,
 } from "../../src/run/schedule.ts";
-import { climb, type Training } from "../../src/run/training.ts";
+import { climb, step, type Training } from "../../src/run/training.ts";
 
 const root = mkdtempSync(join(tmpdir(), "run-parts-"));
 after(() => rmSync(root, { recursive: true, force: true }));
@@ -57,11 +58,12 @@ const optimizer = (lr_schedule: "linear" | "cosine" | "constant", warmup_ratio: 
 });
 
 /** A run whose clock the test moves, and what it tells. */
-function toldRun(timers: { tick(ms: number): void }, lastSeq = 0) {
+function toldRun(timers: { tick(ms: number): void }, lastSeq = 0, request: unknown = null) {
   let nowMs = 0;
   const told: EventDraft[] = [];
   const control = createControl(() => {});
   const run = createRun({
+    request,
     parts: { control, clock: { ...systemClock, monotonicMs: () => nowMs }, log: () => {} },
     events: { append: async (...drafts: EventDraft[]) => void told.push(...drafts), lastSeq, close: async () => {} },
   } as never);
@@ -105,7 +107,7 @@ test("a run is never silent for 10 seconds, whatever it does, except where it is
   assert.equal(of("progress").length, last);
 });
 
-test("the rate of training is that of its own steps: not of checks between, nor of steps before a resumption", async (t) => {
+test("the rate of a piece of work is its own: not that of work between, nor of what was done before a resumption", async (t) => {
   t.mock.timers.enable({ apis: ["setInterval"] });
   const { run, of, pass } = toldRun(t.mock.timers);
   const latest = () => of("progress").at(-1)!;
@@ -135,6 +137,41 @@ test("the rate of training is that of its own steps: not of checks between, nor 
   await later.run.progress(52, 100, "steps");
   assert.deepEqual([later.of("progress").at(-1)!.rate, later.of("progress").at(-1)!.seconds_left], [0.5, 96]);
   later.run.close();
+});
+
+test("the rate of training is that of its phase's steps, and what a step told is what is told again", async (t) => {
+  t.mock.timers.enable({ apis: ["setInterval"] });
+  const loss = { type: "cross_entropy", token_reduction: "mean" };
+  const recipe = { loss, dataset: {}, optimizer: optimizer("constant", 0) };
+  const { run, of, pass } = toldRun(t.mock.timers, 0, { recipe });
+  const trainer = {
+    forwardBackward: async () => ({ loss: 1, logprobs: new Float32Array(2) }),
+    optimStep: async () => {
+      pass(2);
+      return { gradNorm: 1 };
+    },
+  };
+  const row = { kind: "cell", tokens: Int32Array.of(1, 2), weights: Float32Array.of(0, 1) } as unknown as TrainingRow;
+  // Two phases of an auto-align, of which the second goes on with the count of the first.
+  for (const before of [0, 500]) {
+    const state = { ...stateAt(0), step: before, trainSeconds: 0 };
+    const own = { trainer, state, rowTokens: 1, hello: { limits: { maxBatchTokens: 9 } } } as unknown as Training;
+    await run.enter("training");
+    const end = before + 5;
+    for (let number = before + 1; number <= end; number++) {
+      await step(run, own, [row], { rate: 1, end, began: run.parts.clock.monotonicMs() });
+      const { done, rate, seconds_left } = of("progress").at(-1)!;
+      assert.deepEqual([done, rate, seconds_left], [number, 0.5, 2 * (end - number)]);
+    }
+    const last = of("progress").at(-1)!;
+    const told = of("progress").length;
+    pass(30);
+    const again = of("progress").slice(told);
+    assert.ok(again.length >= 3);
+    for (const one of again) assert.deepEqual(one, last);
+    await run.enter("checking");
+  }
+  run.close();
 });
 
 test("every row is in each epoch exactly once, in another order each time", () => {

@@ -427,6 +427,20 @@ test("stop ends a run in every phase, and comes too late once the artefact stand
     assert.deepEqual(brokenRules(folder), []);
     assert.ok(replies.every((reply) => reply.kind === "ack"));
   }
+  replies.length = 0;
+  const control = createControl((reply) => replies.push(reply));
+  const folder = await folderFor();
+  const clock = partsOf().clock;
+  const late = {
+    ...clock,
+    now: () => {
+      if (existsSync(join(folder, "artefact"))) control.handle('{"seq":1,"command":"stop"}');
+      return clock.now();
+    },
+  };
+  assert.equal((await runAlignment(folder, partsOf({ over: { control, clock: late } }))).outcome, "completed");
+  assert.ok(replies.length > 0);
+  assert.ok(replies.every((reply) => reply.kind === "refused"));
 });
 
 test("a paused run takes no step until it is resumed", async () => {

@@ -164,7 +164,7 @@ export async function consultTeacher(
   ).catch((error) => {
     throw diskFailure(error);
   });
-  // What the run has left is told from its own pace.
+  // From here on, the time left is computed from the run's own pace.
   attempt.began = { overall: attempt.progress.overall, ms: parts.clock.monotonicMs() };
 }
 

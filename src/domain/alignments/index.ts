@@ -1,6 +1,6 @@
 // Alignments turn an organisation's documents into a model of its own.
 //
-//   PROCESSING (queued ──► preparing ──► training ◄──► checking ──► packaging) ──► COMPLETED
+//   PROCESSING (queued ──► preparing ──► training ◄──► checking ◄──► repairing ──► packaging) ──► COMPLETED
 //        │ stop                                       └──failure──► FAILED
 //        └──► STOPPING ──► STOPPED
 //   Deleting an alignment that is queued or preparing stops its run. Deleting one that has ended removes its files and its row, but
@@ -73,6 +73,8 @@ export interface AlignmentsParts extends Lookups {
     ownerId: string,
     ids: readonly string[],
   ) => Promise<{ document: SnapshotDocument; sha256: string }[]>;
+  /** Throws not_found unless all of the documents exist and are the owner's. */
+  checkDocuments: (ownerId: string, ids: readonly string[]) => void;
   /** Throws a validation failure if an auto-align's target uses a reward that cannot score every item. */
   checkMetric: (config: AutoAlignRequest["config"], items: readonly BenchmarkItem[]) => Promise<void>;
   /** Finds a model of this appliance by id or name; null if the owner has none of that name. */
@@ -197,8 +199,10 @@ export function createAlignments(parts: AlignmentsParts): Alignments {
       const other = store.transaction(() => {
         const one = known();
         if (one !== undefined) return one;
-        // The benchmark may have been deleted while the folder was made.
+        // Benchmark and documents may have been deleted while the folder was made.
         benchmarkOf(parts, caller, body);
+        parts.checkDocuments(ownerId, body.document_ids);
+        if (parts.snapshots.isLosing(body.document_ids)) throw new Failure("not_found", "A document was not found");
         insert(id, { body, ownerId, base, documents, teacher });
         keepReply(reply, [id]);
         return null;
@@ -215,7 +219,7 @@ export function createAlignments(parts: AlignmentsParts): Alignments {
 
   const autoAligns = createAutoAligns({
     ...{ store, queue, clock, runs, making, owned },
-    isLosing: parts.snapshots.isLosing,
+    snapshots: parts.snapshots,
     sql: parts.autoAlignsSql,
     alignmentsSql: sql,
     moves: parts.moves,

@@ -133,6 +133,7 @@ export async function createAlignmentsRoom(parts: AlignmentsRoomParts): Promise<
     findBase: models.base,
     findBenchmark: benchmarks.owned,
     itemsOf: benchmarks.items,
+    checkDocuments: parts.catalog.documents.check,
     findModel: (ownerId, model) => models.find(ownerId, model).modelId,
     describeModel: models.describe,
     costOf: async (baseModelId, recipe) => costOf(baseOf(baseModelId), recipe),

@@ -10,8 +10,8 @@ export interface Snapshots {
    * alignments is under way.
    */
   remove(ownerId: string, documentId: string): Promise<void>;
-  /** Whether a document is being removed from this alignment's snapshot. */
-  isLosing(alignmentId: string): boolean;
+  /** Whether one of these documents is being removed. If so, nothing that was made from them meanwhile may be kept. */
+  isLosing(documentIds: readonly string[]): boolean;
 }
 
 /** `runs`: directory of the run folders. */
@@ -25,11 +25,14 @@ export function createSnapshots({ runs, catalog }: { runs: string; catalog: { ru
           "conflict",
           `Running alignments need the snapshot: ${live.map((one) => one.alignment_id).join(", ")}`,
         );
-      for (const { id } of catalog.runs.holding(ownerId, documentId)) {
-        losing.add(id);
-        await removeSnapshot(join(runs, id), documentId).finally(() => losing.delete(id));
+      losing.add(documentId);
+      try {
+        for (const { id } of catalog.runs.holding(ownerId, documentId))
+          await removeSnapshot(join(runs, id), documentId);
+      } finally {
+        losing.delete(documentId);
       }
     },
-    isLosing: (alignmentId) => losing.has(alignmentId),
+    isLosing: (documentIds) => documentIds.some((id) => losing.has(id)),
   };
 }

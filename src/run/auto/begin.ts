@@ -6,10 +6,11 @@ import { askBase, asking, type BaseSaid, suitesOfBase } from "../choose.ts";
 import type { Run } from "../context.ts";
 import { shapeOf } from "../folder/adapter-shape.ts";
 import { resumesOf } from "../folder/request.ts";
-import { proseSaid } from "../guards/measure.ts";
+import { type ProseSaid, proseSaid } from "../guards/measure.ts";
 import type { Unavailable } from "../plan/limits.ts";
 import type { Arm, ArmCost, PlanLimits, PlanState } from "../plan/state.ts";
 import { continued, isReplayed, openingsOf } from "../replay.ts";
+import { refuseUnjudged } from "../rewards/pay.ts";
 import type { Means } from "../rewards/plan.ts";
 import { lengthOf, type Prepared, toTrainer } from "../rows.ts";
 import { microBatches } from "../schedule.ts";
@@ -17,8 +18,8 @@ import { json, stage } from "../stage.ts";
 import { adapterName, type OpenedBase } from "../training.ts";
 import { gatingSuites, hoursSince } from "./check.ts";
 import { paysForDeclining } from "./declining.ts";
-import { diagnose } from "./diagnose.ts";
-import { drawn, groupsOf, promptsOf } from "./prompts.ts";
+import { diagnose, sampledShares } from "./diagnose.ts";
+import { drawn, groupsOf, promptsOf, withPassages } from "./prompts.ts";
 import type { ReinforcePlan } from "./reinforce.ts";
 import { drawMaterial } from "./represent/material.ts";
 import { profileOf } from "./represent/profile.ts";
@@ -35,6 +36,8 @@ interface Order {
   reinforcePlan: ReinforcePlan | null;
   /** What answers are judged with. */
   means: Means;
+  /** Returns what the base says of the guards' prose. */
+  prose: () => Promise<ProseSaid>;
   /** Hours that opening the base took. */
   openHours: number;
   /** Returns the hours that this process spent before its first new work, and 0 when called again. */
@@ -76,7 +79,7 @@ export async function begin(
       looks: [],
       hours: (said.seconds + prepared.report.seconds) / 3600 + found.hours,
       costs: found.costs,
-      check_hours: said.seconds / 3600,
+      check_hours: said.seconds / 3600 + (found.check_hours ?? 0),
       // A look ends the process, and the next process opens the base again, so that time is included.
       look_hours: (said.devSeconds / 3600 / Math.max(1, prepared.dev.length)) * sealed + found.open_hours,
       past: auto.past.map((phase) => ({ ...phase, arm: phase.arm as Arm })),
@@ -97,6 +100,8 @@ interface Found {
   costs: Record<Arm, ArmCost>;
   hours: number;
   open_hours: number;
+  /** Hours of what a check does beyond the questions that the base was asked first. Absent in older folders. */
+  check_hours?: number;
 }
 
 async function findOut(
@@ -104,15 +109,22 @@ async function findOut(
   base: OpenedBase,
   prepared: Prepared,
   said: BaseSaid,
-  { limits, reinforcePlan, means, openHours, startUp }: Order,
+  { limits, reinforcePlan, means, prose, openHours, startUp }: Order,
 ): Promise<Found> {
   // These hours are not charged here, because the rows and the base's answers came first and report their own hours.
   startUp();
   const began = run.parts.clock.monotonicMs();
+  if (reinforcePlan !== null) await refusePrompts(run, prepared, reinforcePlan, means);
+  const { dev } = prepared;
+  const since = run.parts.clock.monotonicMs();
+  const sampled = await sampledShares(run, { trainer: base.trainer, adapter: null }, dev);
+  const drawHours = hoursSince(run, since);
+  if (run.request.recipe.guards !== undefined) await prose();
+  const checkHours = hoursSince(run, since) - (reinforcePlan === null ? drawHours : 0);
   const { signal } = run.parts.control;
   const isPaid = reinforcePlan !== null && (await paysForDeclining({ plan: reinforcePlan, means, signal }));
-  const { items } = await diagnose(run, base, { dev: prepared.dev, base: said, paysForDeclining: isPaid });
-  const isAllowed = (limits.sequencing ?? limits.arms).includes("represent");
+  const { items } = await diagnose(run, base, { dev, base: said, sampled, paysForDeclining: isPaid });
+  const isAllowed = limits.arms.includes("represent");
   // Edits correct only the form of answers. So the base is profiled only if a dev question is wrong in form alone, or
   // if a given sequence demands edits.
   const isOfUse = limits.sequencing !== null || items.some(({ format_only: isFormOnly }) => isFormOnly);
@@ -132,7 +144,24 @@ async function findOut(
     costs: { ...costs, represent: edits.cost },
     hours: openHours + hoursSince(run, began),
     open_hours: openHours,
+    check_hours: checkHours,
   };
+}
+
+/** Throws a validation failure if a built-in verifier of the reward can judge none of the prompts. */
+async function refusePrompts(
+  run: Run,
+  { rows }: Prepared,
+  { sampling, reward }: ReinforcePlan,
+  means: Means,
+): Promise<void> {
+  const builtin = { ...reward, parts: reward.parts.filter(({ scorer }) => scorer.kind === "builtin") };
+  const prompts = await withPassages(run, builtin, promptsOf(run, rows, sampling));
+  refuseUnjudged(
+    builtin,
+    prompts.map(({ item }) => item),
+    means,
+  );
 }
 
 interface EditForecast {

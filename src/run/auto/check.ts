@@ -1,11 +1,10 @@
 // Checks the checkpoints of an auto-align. Every adapter answers the same dev questions and regression suites, and its
 // divergence is measured on the same prose, once each.
-import { spread } from "../../base/spread.ts";
 import type { Divergence, GuardResults } from "../../contract/run-folder.ts";
 import { type AskedSuite, asking, askSuites, type BaseSaid, devAnswers, penaltyOf, suiteOf } from "../choose.ts";
 import type { Run } from "../context.ts";
 import type { DevAnswer } from "../dev-check.ts";
-import { divergence, type ProseSaid, proseSaid } from "../guards/measure.ts";
+import { divergence, type ProseSaid } from "../guards/measure.ts";
 import type { CheckedCheckpoint, GuardCheck } from "../plan/state.ts";
 import type { DevPrompt } from "../rows.ts";
 import type { OpenedBase } from "../training.ts";
@@ -20,6 +19,8 @@ export interface Checked {
   suites: AskedSuite[];
   drift: Divergence | null;
   hours: number;
+  /** The hours without those of the process's start, from which later checks are forecast. Absent in older folders. */
+  check_hours?: number;
 }
 
 export interface Checker {
@@ -30,19 +31,15 @@ export interface Checker {
 export function createChecker(
   run: Run,
   { trainer }: OpenedBase,
-  { dev, base, draws }: { dev: readonly DevPrompt[]; base: BaseSaid; draws: boolean },
+  {
+    dev,
+    base,
+    prose,
+    draws,
+  }: { dev: readonly DevPrompt[]; base: BaseSaid; prose: () => Promise<ProseSaid>; draws: boolean },
 ): Checker {
   const limits = run.request.recipe.guards;
   const asked = asking(run, trainer);
-  /** The base's log-probs of the prose, measured at the first check that needs them. */
-  let said: Promise<ProseSaid> | null = null;
-
-  async function driftOf(adapter: string): Promise<Divergence> {
-    const { prose } = run.parts.guards;
-    said ??= proseSaid(asked, spread(prose, limits?.prose_paragraphs ?? prose.length));
-    return divergence({ ...asked, adapter }, await said);
-  }
-
   return {
     async check(adapter) {
       await run.enter("checking");
@@ -52,7 +49,7 @@ export function createChecker(
         answers,
         sampled: draws ? await sampledShares(run, { trainer, adapter }, dev) : null,
         suites: limits === undefined ? [] : await askSuites(run, { ...asked, adapter }, base),
-        drift: limits === undefined ? null : await driftOf(adapter),
+        drift: limits === undefined ? null : await divergence({ ...asked, adapter }, await prose()),
         hours: hoursSince(run, began),
       };
     },

@@ -1,5 +1,5 @@
 // Diagnoses, before anything is trained, why the base is wrong on dev. Each question gets a greedy answer and eight
-// draws without its passage, and a greedy answer and three draws with it.
+// draws without its passage (`sampledShares`), and a greedy answer and three draws with it.
 import { containsWords, normalised } from "../../base/text.ts";
 import { formatChat } from "../../engine/format/chat-format.ts";
 import { type BaseSaid, devAnswers } from "../choose.ts";
@@ -22,9 +22,13 @@ const readings = 3;
 export async function diagnose(
   run: Run,
   { trainer }: OpenedBase,
-  { dev, base, paysForDeclining: pays }: { dev: readonly DevPrompt[]; base: BaseSaid; paysForDeclining: boolean },
+  {
+    dev,
+    base,
+    sampled,
+    paysForDeclining: pays,
+  }: { dev: readonly DevPrompt[]; base: BaseSaid; sampled: readonly number[]; paysForDeclining: boolean },
 ): Promise<Pick<Diagnosis, "items">> {
-  const sampled = await sampledShares(run, { trainer, adapter: null }, dev);
   const passages = await passagesFor(
     run,
     dev.map(({ item }) => item),

@@ -128,7 +128,7 @@ async function train(order: PhaseOrder, checkpoints: string): Promise<Trained> {
     shape: from.shape,
     load: async () => {
       const { path, shape, warmStart = null } = from;
-      // Only for supervised training was it measured what a warm start gives.
+      // The benefit of a warm start was measured for supervised training only.
       if (path === null)
         return plan.arm === "supervised"
           ? loadWarmStart(run, base.trainer, { adapter: adapterName, shape, prepared })
@@ -146,8 +146,9 @@ async function train(order: PhaseOrder, checkpoints: string): Promise<Trained> {
   };
   const hours = (): number => (before + (clock.monotonicMs() - opened) / 1000) / 3600;
   const { state } = training;
-  // At least one step is made, because a phase without any would cost its check and tell the planner nothing.
-  const isOver = (): boolean => state.step > stepsBefore && hours() > plan.hours;
+  // At least one step or draw is made, because a phase without any would cost its check and tell the planner nothing.
+  const hasBegun = (): boolean => state.step > stepsBefore || (state.reinforce?.draws ?? 0) > 0;
+  const isOver = (): boolean => hasBegun() && hours() > plan.hours;
   const { inTrainer, shape, outcome, rowsTaken = 0 } = await arms[plan.arm](order, training, isOver, charge);
   const steps = plan.arm === "scale" ? 0 : state.step - stepsBefore;
   const made: PhaseMade = {
@@ -220,8 +221,8 @@ async function supervised(
   const { state, peakRate } = training;
   const { training: recipe, optimizer: pinned, checkpointing } = run.request.recipe;
   const end = stepsBefore + plan.steps;
-  // An adapter that was trained before comes without Adam's moments. The warm start does too, but nothing that it knows is to be kept: at
-  // the full rate and with the short warm-up it taught twice as much as a new adapter (test/e2e/RESULTS.md).
+  // An adapter that was trained before comes without Adam's moments. So does the warm start, but what it knows need not be preserved, so it
+  // is trained at the full rate with the short warm-up. It then learned twice as much as a new adapter (test/e2e/RESULTS.md).
   const optimizer = from.path === null ? pinned : { ...pinned, warmup_steps: warmUpAgain(plan.steps, pinned) };
   const share = from.path === null ? 1 : rateAgain;
   const rows = rowsOf(prepared.rows, {

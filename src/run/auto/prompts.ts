@@ -6,11 +6,13 @@ import { dataSetKind } from "../data-set.ts";
 import { drawEpisodes, type Environment, type Episode, singleTurn } from "../environment/episodes.ts";
 import { tools } from "../environment/tools.ts";
 import { isReplayed } from "../replay.ts";
+import { optionsIn } from "../rewards/choice.ts";
 import { plainItem, type RewardItem } from "../rewards/item.ts";
-import type { Means } from "../rewards/plan.ts";
+import type { Means, RewardPlan } from "../rewards/plan.ts";
 import type { TrainingRow } from "../rows.ts";
 import { permutation } from "../schedule.ts";
 import { adapterName } from "../training.ts";
+import { passagesFor } from "./passages.ts";
 import type { SamplingPlan } from "./sampling.ts";
 
 /** A prompt that answers are drawn for. */
@@ -42,10 +44,22 @@ export function promptsOf(
     const tokens = formatChat(run.tokenizer, [{ role: "user", content: asked.content }], { tools: told });
     if (tokens.length > maxPromptTokens) continue;
     const rubric = rubrics.get(asked.content) ?? [];
-    const item = plainItem({ prompt: asked.content, reference: answered!.content, rubric });
+    const choices = optionsIn(asked.content);
+    const item = plainItem({ prompt: asked.content, reference: answered!.content, choices, rubric });
     prompts.set(asked.content, { item, tokens });
   }
   return [...prompts.values()];
+}
+
+/** Adds to each prompt the passage that it is about, if a part of the reward reads passages. */
+export async function withPassages(run: Run, { parts }: RewardPlan, prompts: readonly Prompt[]): Promise<Prompt[]> {
+  const isRead = parts.some(
+    ({ scorer }) => scorer.kind === "program" || (scorer.kind === "builtin" && scorer.verifier === "citation"),
+  );
+  if (!isRead) return [...prompts];
+  const asked = prompts.map(({ item }) => ({ instruction: item.prompt, response: item.reference! }));
+  const passages = await passagesFor(run, asked);
+  return prompts.map(({ item, tokens }, at) => ({ item: { ...item, passage: passages[at]! }, tokens }));
 }
 
 /** Repeats each prompt `size` times, once for each answer. */

@@ -2,7 +2,7 @@
 // opens and updates the reference in the trainer.
 import { invalid } from "../../base/errors.ts";
 import type { AdapterShape, Trainer } from "../../engine/train/trainer.ts";
-import type { PlanLimits } from "../plan/state.ts";
+import type { Arm, PlanLimits } from "../plan/state.ts";
 import { adapterName, type Training } from "../training.ts";
 
 export interface ReferencePlan {
@@ -63,9 +63,22 @@ function sourceOf(source: unknown, decay: unknown = usualDecay): NonNullable<Ref
     if (typeof decay === "number" && decay >= 0 && decay < 1) return { emaDecay: decay };
     throw refused("ema_decay", "must be at least 0 and below 1");
   }
-  const named = typeof source === "string" ? /^checkpoint:(.+)$/.exec(source)?.[1] : undefined;
+  const named = typeof source === "string" ? /^checkpoint:(base|phase-[1-9]\d{0,5})$/.exec(source)?.[1] : undefined;
   if (named !== undefined) return { checkpoint: named };
-  throw refused("source", "must be base, initial, ema, or checkpoint: followed by the checkpoint's id");
+  throw refused("source", "must be base, initial, ema, or checkpoint: followed by base, phase-1, phase-2 and so on");
+}
+
+/**
+ * Returns the checkpoint without which reinforcement has no reference; null if it needs none. Throws a validation
+ * failure if a given sequence reinforces before it can exist.
+ */
+export function checkpointNeeded({ source }: ReferencePlan, sequencing: readonly Arm[] | null): string | null {
+  if (source === null || typeof source === "string" || "emaDecay" in source) return null;
+  const { checkpoint } = source;
+  const phases = checkpoint === "base" ? 0 : Number(checkpoint.slice("phase-".length));
+  if (sequencing !== null && phases > sequencing.indexOf("reinforce"))
+    throw refused("source", `names ${checkpoint}, but the sequence reinforces before that phase has run`);
+  return checkpoint;
 }
 
 export interface Reference {

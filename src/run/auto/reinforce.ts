@@ -12,8 +12,10 @@ import { openToolbox } from "../environment/tools.ts";
 import {
   type Evaluated,
   evaluate,
+  type LossBlock,
   metricsOf,
   type Objective,
+  passLoss,
   resolveLoss,
   scaleOf,
   type Trajectory,
@@ -26,7 +28,7 @@ import { packed } from "../rows.ts";
 import { learningRateAt, microBatches } from "../schedule.ts";
 import { adapterName, optimStep, saveStep, type Training } from "../training.ts";
 import { withDeclining } from "./declining.ts";
-import { drawn, groupsOf, type Prompt, promptAt, promptsOf } from "./prompts.ts";
+import { drawn, groupsOf, type Prompt, promptAt, promptsOf, withPassages } from "./prompts.ts";
 import { followPolicy, followTarget, type Reference, type ReferencePlan, resolveReference } from "./reference.ts";
 import { resolveSampling, type SamplingPlan } from "./sampling.ts";
 
@@ -59,11 +61,10 @@ type Config = NonNullable<AutoAlignRequest["config"]>;
  * recipe. Throws a validation failure that names the field.
  */
 export function resolveReinforce(config: Config | null, means: Means, context: number): ReinforcePlan {
-  const { type, ...loss } = (config?.loss ?? {}) as Record<string, unknown>;
   const reward = (config?.reward ?? usualReward) as RewardBlock;
   const advantage = resolveAdvantage(defined((config?.advantage ?? {}) as Record<string, unknown>));
   const inner = (config?.training as { inner_optim_steps?: number } | null | undefined)?.inner_optim_steps ?? 1;
-  const objective = resolveLoss({ ...defined(loss), type: type == null ? "ppo" : (type as string) });
+  const objective = resolveLoss(defined((config?.loss ?? {}) as Record<string, unknown>) as LossBlock);
   const paid = resolveReward(reward, means);
   if (advantage.estimator === "max_rl" && paid.normalize !== "none")
     throw invalid(
@@ -119,7 +120,8 @@ export async function reinforce(order: ReinforceOrder): Promise<void> {
   const { save_every_steps: saveEvery } = run.request.recipe.checkpointing;
   const environment = await environmentOf(run, plan.environment);
   const rubrics = order.means.itemRubrics;
-  const prompts = promptsOf(run, training.prepared.rows, plan.sampling, { tools: environment.tools, rubrics });
+  const found = promptsOf(run, training.prepared.rows, plan.sampling, { tools: environment.tools, rubrics });
+  const prompts = await withPassages(run, plan.reward, found);
   if (prompts.length === 0)
     throw invalid(
       ["config", "sampling", "max_prompt_tokens"],
@@ -185,7 +187,7 @@ async function draw(order: ReinforceOrder, prompts: readonly Prompt[], environme
   const equal = 1 - answers.length / asked.length;
   let since = began;
   for (const [index, part] of split(answers, plan.innerSteps).entries()) {
-    if (state.step >= stepsBefore + steps) break;
+    if (state.step >= stepsBefore + steps || (index > 0 && order.isOver())) break;
     const stepped = await step(order, part, index > 0);
     const now = run.parts.clock.monotonicMs();
     state.trainSeconds += (now - since) / 1000;
@@ -232,28 +234,35 @@ interface Stepped {
   gradNorm: number;
   tokens: number;
   /**
-   * Divergence of the training pass from the sampler in nats per token. It comes from rounding and, in later steps of a
-   * draw, also from what was learned.
+   * Divergence of the training pass from the sampler in nats per token, null if no token had a gradient. It comes from
+   * rounding and, in later steps of a draw, also from what was learned.
    */
-  samplerKl: number;
+  samplerKl: number | null;
 }
 
 /**
- * Returns the sum, over the policy's own tokens, of the k3 estimate of KL(sampler‖pass). The estimate is never below 0,
- * and its variance is small where the two are close.
+ * Returns the sum, over the policy's own tokens, of the k3 estimate of KL(sampler‖pass), and how many tokens it covers.
+ * The estimate is never below 0, and its variance is small where the two are close. A token whose coefficients are all
+ * 0 is left out, because the trainer computes no log-prob for it.
  */
-function apartFrom(call: readonly Answer[], logprobs: Float32Array): number {
-  let sum = 0;
-  let at = 0;
+function apartFrom(
+  call: readonly Answer[],
+  { weights, entropyWeights, zWeights }: Coefficients,
+  logprobs: Float32Array,
+): { sum: number; compared: number } {
+  let [sum, compared, at] = [0, 0, 0];
   for (const { prompt, said } of call) {
     at += prompt.tokens.length;
     for (const place of placesOf(said)) {
-      const difference = logprobs[at + place]! - said.logprobs[place]!;
+      const t = at + place;
+      if (weights[t] === 0 && entropyWeights[t] === 0 && zWeights[t] === 0) continue;
+      const difference = logprobs[t]! - said.logprobs[place]!;
       sum += Math.exp(difference) - 1 - difference;
+      compared++;
     }
     at += said.tokens.length;
   }
-  return sum;
+  return { sum, compared };
 }
 
 /**
@@ -269,7 +278,7 @@ async function step(order: ReinforceOrder, answers: readonly Answer[], hasMoved:
   );
   const scale = scaleOf(objective, answers.map(masked));
   const evaluated: Evaluated[] = [];
-  const passes: Promise<number>[] = [];
+  const passes: Promise<ReturnType<typeof apartFrom> & { loss: number }>[] = [];
   let tokens = 0;
   for (const call of calls) {
     const rows = rowsOf(call);
@@ -278,23 +287,29 @@ async function step(order: ReinforceOrder, answers: readonly Answer[], hasMoved:
     const theirs = reference && (await trainer.score(reference.adapter, rows, from));
     const own = call.map((_, at) => evaluate(objective, trajectoryOf(call, at, { now, theirs }), scale));
     evaluated.push(...own);
-    const pass = trainer.forwardBackward(adapterName, weightedBy(rows, own));
-    passes.push(pass.then(({ logprobs }) => apartFrom(call, logprobs)));
+    const coefficients = coefficientsOf(own);
+    const pass = trainer.forwardBackward(adapterName, { ...rows, ...coefficients }).then((said) => ({
+      ...apartFrom(call, coefficients, said.logprobs),
+      loss: passLoss(coefficients, said),
+    }));
+    // It is awaited below. Until then, its failure must not end the process as an unhandled rejection.
+    pass.catch(() => {});
+    passes.push(pass);
     tokens += rows.tokens.length;
   }
   const done = state.step - stepsBefore;
   const rate = learningRateAt(done + 1, steps, rateShare * peakRate * rateFactor, run.request.recipe.optimizer);
-  const stepped = optimStep(run, training, rate);
-  const apart = (await Promise.all(passes)).reduce((sum, one) => sum + one, 0);
-  const { gradNorm } = await stepped;
+  const [{ gradNorm }, passed] = await Promise.all([optimStep(run, training, rate), Promise.all(passes)]);
   if (reference !== null) await followPolicy(trainer, reference);
   state.step++;
   state.processedTokens += tokens;
   const trained = evaluated.reduce((sum, one) => sum + one.tokens, 0);
   state.trainedTokens += trained;
-  const loss = evaluated.reduce((sum, one) => sum + one.loss, 0);
+  const loss = [...evaluated, ...passed].reduce((sum, one) => sum + one.loss, 0);
   state.losses.push(loss);
-  return { evaluated, loss, gradNorm, tokens, samplerKl: apart / trained };
+  const compared = passed.reduce((total, one) => total + one.compared, 0);
+  const samplerKl = compared === 0 ? null : passed.reduce((total, { sum }) => total + sum, 0) / compared;
+  return { evaluated, loss, gradNorm, tokens, samplerKl };
 }
 
 /** Positions of the policy's own tokens, counted from the end of the prompt. */
@@ -336,11 +351,13 @@ function trajectoryOf(
   };
 }
 
-function weightedBy(rows: Rows, evaluated: readonly Evaluated[]): WeightedRows {
+/** Coefficients of the rows of a call, in the precision in which the trainer gets them. */
+type Coefficients = Required<Pick<WeightedRows, "weights" | "entropyWeights" | "zWeights">>;
+
+function coefficientsOf(evaluated: readonly Evaluated[]): Coefficients {
   const joined = (of: (one: Evaluated) => Float64Array): Float32Array =>
     Float32Array.from(evaluated.flatMap((one) => [...of(one)]));
   return {
-    ...rows,
     weights: joined((one) => one.weights),
     entropyWeights: joined((one) => one.entropyWeights),
     zWeights: joined((one) => one.zWeights),

@@ -4,7 +4,7 @@ import type { ModelQuestion } from "../../contract/run-lines.ts";
 import { filled, ownOrEnglish } from "../../study/languages.ts";
 import type { Run } from "../context.ts";
 import { Unanswered } from "../control.ts";
-import { openMemory } from "../folder/memory.ts";
+import { answerTo, openMemory } from "../folder/memory.ts";
 import type { Judge, PreferenceModel } from "../rewards/judged.ts";
 
 /** domain/alignments/snapshot.ts removes the file by this name. */
@@ -25,21 +25,11 @@ export async function openRewardModels({
   const memory = await openMemory(folder, { fileName, clock });
   /** Questions whose answers are pending, so that equal answers of a group are asked about once. */
   const underWay = new Map<string, Promise<string>>();
-  /** Writes to the file are chained, so that only one is in progress at a time. */
-  let written: Promise<void> = Promise.resolve();
-
-  async function answerTo(key: string, question: ModelQuestion): Promise<string> {
-    const known = await memory.get(key);
-    if (known !== undefined) return known;
-    const said = JSON.stringify(await control.ask(question));
-    written = written.then(() => memory.put(key, said));
-    await written;
-    return said;
-  }
 
   async function ask(question: ModelQuestion): Promise<unknown> {
     const key = JSON.stringify(question);
-    const asked = underWay.get(key) ?? answerTo(key, question).finally(() => underWay.delete(key));
+    const say = async (): Promise<string> => JSON.stringify(await control.ask(question));
+    const asked = underWay.get(key) ?? answerTo(memory, key, say).finally(() => underWay.delete(key));
     underWay.set(key, asked);
     return JSON.parse(await asked) as unknown;
   }
@@ -67,10 +57,7 @@ export async function openRewardModels({
       }
       return scores;
     },
-    async close() {
-      await written.catch(() => {});
-      await memory.close();
-    },
+    close: () => memory.close(),
   };
 }
 

@@ -33,7 +33,8 @@ export function resolveSampling(
   const number = (field: string, usual: number, least: number, most: number): number => {
     const value = block[field] ?? usual;
     if (typeof value === "number" && value >= least && value <= most) return value;
-    throw refused(field, `must be a number from ${least} to ${most}`);
+    const range = least === Number.MIN_VALUE ? `above 0 and at most ${most}` : `from ${least} to ${most}`;
+    throw refused(field, `must be a number ${range}`);
   };
   const whole = (field: string, usual: number, least: number, most: number): number => {
     const value = number(field, usual, least, most);

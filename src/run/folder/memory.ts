@@ -77,7 +77,10 @@ export async function openMemory(
       written = write.catch(() => {});
       return write;
     },
-    close: () => file.close(),
+    async close() {
+      await written;
+      await file.close();
+    },
   };
 }
 

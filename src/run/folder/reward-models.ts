@@ -46,9 +46,11 @@ export function rewardModelsOf(reward: Block | null | undefined): RewardModels {
  * Whether this request can have a reinforce phase. Otherwise its reward models are not looked up, so that a wrong name in an unused setting
  * does not fail the request.
  */
-export function mayReinforce({ method, config }: AutoAlignRequest): boolean {
+export function mayReinforce({ method, sequencing, config }: AutoAlignRequest): boolean {
+  if (config?.loss?.type === "cross_entropy") return false;
+  if (sequencing != null) return sequencing.includes("reinforce");
   const arms = (method ?? "auto").split("+").map((name) => name.trim());
-  return (arms.includes("auto") || arms.includes("reinforce")) && config?.loss?.type !== "cross_entropy";
+  return arms.includes("auto") || arms.includes("reinforce");
 }
 
 function nameOf(value: unknown, field: string[]): string | null {

@@ -25,12 +25,17 @@ export function limitsOf(request: AutoAlignRequest, unavailable: readonly Unavai
     if (!allowed.includes(arm))
       throw invalid(["sequencing"], `${arm} is ${reasons.get(arm) ?? "excluded by method or representations"}`);
   if (method !== "scale" && allowed.every((arm) => arm === "scale"))
-    throw invalid(["method"], `no allowed arm can train: ${[...reasons].map((one) => one.join(" is ")).join("; ")}`);
+    throw invalid(
+      ["method"],
+      reasons.size === 0
+        ? "and representations leave no arm that can change the model"
+        : `no allowed arm can train: ${[...reasons].map((one) => one.join(" is ")).join("; ")}`,
+    );
   const steps = wholeAt(config?.training, "steps");
   const max_steps = wholeAt(config?.training, "max_steps");
   return {
     target_score,
-    arms: allowed,
+    arms: sequencing === null ? allowed : allowed.filter((arm) => sequencing.includes(arm)),
     sequencing,
     max_compute_hours,
     steps: steps !== null && max_steps !== null ? Math.min(steps, max_steps) : steps,

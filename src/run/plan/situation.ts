@@ -74,6 +74,9 @@ export function reasonAgainst(state: PlanState, survey: Survey, arm: Arm): strin
   const { has_usable_direction: hasDirection, profile } = state.diagnosis;
   if (arm === "represent" && !hasDirection)
     return `there is no usable direction${profile === null ? "" : `: ${profile}`}`;
+  const { reinforce_needs: needed } = state.limits;
+  if (arm === "reinforce" && needed !== undefined && !state.checkpoints.some(({ id }) => id === needed))
+    return `its reference, the checkpoint ${needed}, does not exist yet`;
   if (arm === "reinforce" && sampledGap(state, best) < leastSampledGap)
     return `sampled answers are right less than ${leastSampledGap} points more often than the greedy answer`;
   const inVain = state.history

@@ -21,6 +21,8 @@ export interface PlanLimits {
   /** Steps of every gradient phase (`steps` exactly, `max_steps` at most); null leaves them to the planner. */
   steps: number | null;
   max_steps: number | null;
+  /** Checkpoint without which no phase can reinforce; absent where none is needed. */
+  reinforce_needs?: string;
   /** Whether the peak learning rate is pinned, so that it is not halved after a regression. */
   has_pinned_rate: boolean;
   /** Settings of the request that change nothing in the plan, and why. */

@@ -13,6 +13,19 @@ export const choice: Verify = (answer, item) => {
   return named.size === 1 && named.has(right) ? 1 : 0;
 };
 
+/**
+ * Returns the options of a question that lists them line by line, such as "A) …", "(A) …" or "A. …". Returns none unless
+ * the letters run from A.
+ */
+export function optionsIn(question: string): string[] {
+  const found = question.split("\n").flatMap((line) => {
+    const [, letter, text] = /^\(?([A-Z])[).:]\s+(\S.*)$/u.exec(line.trim()) ?? [];
+    return letter === undefined ? [] : [{ letter, text: text! }];
+  });
+  const isList = found.length > 1 && found.every(({ letter }, at) => letterIndex(letter) === at);
+  return isList ? found.map(({ text }) => text) : [];
+}
+
 /** Returns the index of the right option, from a reference that is its text or its letter; null if it is neither. */
 function rightOf({ reference, choices }: RewardItem): number | null {
   if (reference === null) return null;

@@ -3,6 +3,7 @@
 // questions.
 import { invalid } from "../../base/errors.ts";
 import type { AutoAlignRequest } from "../../contract/auto-align.ts";
+import { optionsIn } from "./choice.ts";
 import { plainItem, type RewardItem, type Verify } from "./item.ts";
 import { type RewardBlock, resolveReward, usualReward } from "./plan.ts";
 import { makeBuiltin } from "./verifiers.ts";
@@ -56,10 +57,15 @@ export function checkMetric(config: Config, questions: readonly MetricQuestion[]
     if (unjudged !== undefined)
       throw invalid(
         field,
-        `reward cannot score question ${unjudged.sample_num} of the benchmark: ${name} finds nothing in its answer to judge`,
+        `reward cannot score question ${unjudged.sample_num} of the benchmark: ${name} ${whyUnjudged(name)}`,
       );
   }
 }
+
+const whyUnjudged = (name: string): string =>
+  name === "builtin:citation"
+    ? "looks for quotations in a passage, and a benchmark's questions have none"
+    : "finds nothing to judge by in the question and its answer";
 
 interface MetricPart {
   name: string;
@@ -86,4 +92,4 @@ function partsOf(config: Config, declines: Declines): MetricPart[] {
 }
 
 const itemOf = ({ instruction, response, aliases }: MetricQuestion): RewardItem =>
-  plainItem({ prompt: instruction, reference: response, aliases });
+  plainItem({ prompt: instruction, reference: response, aliases, choices: optionsIn(instruction) });

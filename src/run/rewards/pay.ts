@@ -1,7 +1,7 @@
 // Computes the reward of each sampled answer of a step. Every part of the plan scores the answer, and the weighted sum of the scores is
 // clipped and normalised.
 import { availableParallelism } from "node:os";
-import { Failure } from "../../base/errors.ts";
+import { Failure, invalid } from "../../base/errors.ts";
 import { sideBySide } from "../../base/side-by-side.ts";
 import { givingWay } from "../../base/time.ts";
 import { Unanswered } from "../control.ts";
@@ -19,21 +19,12 @@ export interface Sampled {
   answer: string;
 }
 
-export interface PaidPart {
-  name: string;
-  weight: number;
-  /** Mean of the known scores, from 0 to 1; null if none is known. */
-  mean: number | null;
-  unknown: number;
-}
-
 export interface Paid {
   /** null means that the reward is unknown; it does not count as 0. */
   rewards: (number | null)[];
   /** Mean before clip and normalisation. */
   mean: number | null;
   unknown: number;
-  parts: PaidPart[];
   /** Statistics for the next step. */
   running: Running;
 }
@@ -60,13 +51,28 @@ export async function rewardsOf(
     ...normalised,
     mean: meanOf(sums),
     unknown: unknownIn(sums),
-    parts: plan.parts.map(({ name, weight }, at) => ({
-      name,
-      weight,
-      mean: meanOf(scores[at]!),
-      unknown: unknownIn(scores[at]!),
-    })),
   };
+}
+
+/**
+ * Throws a validation failure if a built-in verifier could judge no answer to any of these items, not even their own
+ * references. A phase with such a reward could learn nothing.
+ */
+export function refuseUnjudged(
+  { parts }: RewardPlan,
+  items: readonly RewardItem[],
+  { declines }: Pick<Means, "declines">,
+): void {
+  if (items.length === 0) return;
+  for (const { name, scorer } of parts) {
+    if (scorer.kind !== "builtin") continue;
+    const verify = makeBuiltin(scorer, declines);
+    if (items.every((item) => verify(item.reference ?? "", item) === null))
+      throw invalid(
+        ["config", "reward", name === "verifier" ? "verifier_ref" : "composite"],
+        `builtin:${scorer.verifier} finds nothing to judge by in any prompt: numeric needs a number as the answer, choice the options line by line (A) …), citation a passage`,
+      );
+  }
 }
 
 function weightedSum(parts: readonly RewardPart[], scores: readonly (number | null)[]): number | null {

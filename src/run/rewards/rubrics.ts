@@ -5,11 +5,11 @@
 //
 // A data set may have a rubric for each prompt, in the column rubric: a JSON list of {"text", "level"}. A criterion
 // without a level is important.
-import { basename, extname } from "node:path";
 import { CsvError, parse as parseCsv } from "csv-parse/sync";
 import { invalid } from "../../base/errors.ts";
 import type { SnapshotDocument } from "../../contract/run-folder.ts";
 import { delimiterOf } from "../../study/inline.ts";
+import { isNamed } from "../data-set.ts";
 import type { Criterion, Importance } from "./item.ts";
 
 const levels: readonly Importance[] = ["essential", "important", "optional"];
@@ -18,9 +18,6 @@ const usualLevel: Importance = "important";
 const mostCriteria = 50;
 
 const refused = (message: string) => invalid(["config", "reward", "rubric_ref"], message);
-
-const isNamed = ({ name }: SnapshotDocument, ref: string): boolean =>
-  name === ref || basename(name, extname(name)) === ref;
 
 /** Finds the document that `ref` names, with or without its extension, and reads its criteria. Throws a validation failure. */
 export function rubricOf(

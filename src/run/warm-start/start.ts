@@ -1,7 +1,7 @@
 // The adapter from which the training of documents starts. It was trained on other material, so it has already learned to answer
 // questions from memory, in whatever words they are asked. Then fewer steps are needed to learn what new documents say, and more questions
-// in wordings that were not trained find their answer. That models learn documents better after they have learned to be asked about others
-// is known of whole models (Jiang et al., «Instruction-tuned Language Models are Better Knowledge Learners», 2024).
+// in wordings that were not trained find their answer. It is known for full fine-tuning that models learn documents better once they have
+// learned to answer questions about other documents (Jiang et al., «Instruction-tuned Language Models are Better Knowledge Learners», 2024).
 import { open, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { Failure } from "../../base/errors.ts";

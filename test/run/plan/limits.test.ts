@@ -13,6 +13,13 @@ test("auto allows every arm; a method names those that may be used, and scaling 
   assert.deepEqual(limitsOf(request({ method: "reinforce" })).arms, ["reinforce", "scale"]);
 });
 
+test("a sequence leaves only the arms that it names", () => {
+  assert.deepEqual(limitsOf(request({ sequencing: ["distil", "supervised", "distil"] })).arms, [
+    "supervised",
+    "distil",
+  ]);
+});
+
 test("representations none leaves the edits out", () => {
   assert.ok(!limitsOf(request({ representations: "none" })).arms.includes("represent"));
   assert.ok(limitsOf(request({ representations: "ablation" })).arms.includes("represent"));
@@ -63,6 +70,7 @@ test("a value that cannot be followed fails with its field's name", () => {
     [{ sequencing: ["supervised", "sft"] }, /^sequencing: "sft" is not one of/],
     [{ representations: "none", sequencing: ["represent"] }, /^sequencing: represent is excluded/],
     [{ representations: "some" }, /^representations: must be one of/],
+    [{ method: "represent", representations: "none" }, /^method: and representations leave no arm that can change/],
     [
       { config: { loss: { type: "cross_entropy" } }, sequencing: ["reinforce"] },
       /^sequencing: reinforce is .*loss\.type/,
@@ -85,17 +93,21 @@ test("an arm that is not there is left out, and a sequence that names it is told
 
 test("the appliance looks models of a reward up for exactly the requests whose phases may reinforce", () => {
   const methods = [null, "auto", "supervised", "reinforce", "supervised + reinforce", "supervised+distil"];
-  for (const method of methods)
+  const sequences = [null, [], ["supervised"], ["supervised", "reinforce"]];
+  const cases = methods.flatMap((method) => sequences.map((sequencing) => ({ method, sequencing })));
+  for (const { method, sequencing } of cases)
     for (const type of [null, "ppo", "cross_entropy"]) {
-      const request = { target_score: 80, method, config: { loss: { type } } };
-      const arms = (): readonly string[] => {
+      const request = { target_score: 80, method, sequencing, config: { loss: { type } } };
+      const arms = (): readonly string[] | null => {
         try {
           return limitsOf(request).arms;
         } catch {
-          // Nothing is left that could train.
-          return [];
+          return null;
         }
       };
-      assert.equal(mayReinforce(request), arms().includes("reinforce"), JSON.stringify(request));
+      const found = arms();
+      // Without a sequence, what is refused has nothing left that could train. A sequence may name what the method excludes.
+      if (found === null && sequencing !== null) continue;
+      assert.equal(mayReinforce(request), found?.includes("reinforce") ?? false, JSON.stringify(request));
     }
 });

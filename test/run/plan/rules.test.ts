@@ -28,6 +28,16 @@ test("reinforcement makes no bid where samples are hardly ever right, an edit no
   assert.match(excluded.get("represent")!, /no usable direction/);
 });
 
+test("reinforcement waits for the checkpoint that it is held to", () => {
+  const state = stateOf({}, { kinds: { ...usualKinds, knowledge: 0, elicitation: 65 } });
+  const reasonOf = (reinforce_needs: string) =>
+    nextDecision({ ...state, limits: { ...state.limits, reinforce_needs } }).card.excluded.find(
+      ({ arm }) => arm === "reinforce",
+    )?.reason;
+  assert.equal(reasonOf("phase-1"), "its reference, the checkpoint phase-1, does not exist yet");
+  assert.equal(reasonOf("base"), undefined);
+});
+
 test("reinforcement bids where declining is paid, though no sample is right", () => {
   const state = stateOf({}, { kinds: { ...usualKinds, knowledge: 62, elicitation: 3 } });
   const items = state.diagnosis.items.map((item) => ({ ...item, declining: 0.5 }));

@@ -50,6 +50,17 @@ test("parts are weighed, and neither clip nor normalisation counts", () => {
   );
 });
 
+test("a choice is scored by the options that the question lists", () => {
+  const asked = { ...question(1, "teal"), instruction: "Which colour?\nA) red\nB) teal" };
+  const config = ofReward({ verifier_ref: "builtin:choice" });
+  checkMetric(config, [asked], declines);
+  const score = rewardScore(config, declines)!;
+  assert.deepEqual(
+    ["B", "teal", "A", "red or teal"].map((answer) => score(answer, asked)),
+    [1, 1, 0, 0],
+  );
+});
+
 test("without a reward block an answer must be the reference", () => {
   assert.equal(rewardScore(ofReward(), declines)!("red", question(1, "red")), 1);
 });
@@ -75,6 +86,11 @@ test("what cannot be scored the same at every look, or at all, is refused with t
       assert.match(error.message, /^config\.evaluation\.metrics: .*question 9 /);
       return !error.message.includes("secret");
     },
+  );
+  const citation = ofReward({ verifier_ref: "builtin:citation" });
+  assert.throws(
+    () => checkMetric(citation, [question(1, "42")], declines),
+    /citation looks for quotations in a passage/,
   );
   checkMetric({ reward: { verifier_ref: "builtin:numeric" } }, [question(9, "a secret")], declines);
 });

@@ -134,14 +134,6 @@ test("a composite is the weighted sum of its parts, clipped, and unknown where a
   // 0.8, 0.2 and 0 before they are clipped.
   near(paid.mean, 1 / 3);
   assert.equal(paid.unknown, 1);
-  assert.deepEqual(
-    paid.parts.map(({ mean, unknown }) => [mean, unknown]),
-    [
-      [0.5, 0],
-      [0.75, 0],
-      [0, 1],
-    ],
-  );
 });
 
 test("a plan that was written down and read again pays the same, step after step", async () => {
@@ -162,9 +154,14 @@ test("a composite lies within the worst and the best of its parts", async () => 
   await fc.assert(
     fc.asyncProperty(weight, weight, fc.constantFrom("a", "b", "ab"), async (a, b, answer) => {
       const composite = { "builtin:exact": a, "builtin:regex?pattern=b": b };
-      const { rewards, parts } = await pay({ composite }, sampled([answer], { reference: "ab" }));
-      const means = parts.map(({ mean }) => mean!);
-      assert.ok(rewards[0]! >= Math.min(...means) - 1e-12 && rewards[0]! <= Math.max(...means));
+      const payOf = async (block: RewardBlock) =>
+        (await pay(block, sampled([answer], { reference: "ab" }))).rewards[0]!;
+      const reward = await payOf({ composite });
+      const parts = [
+        await payOf({ verifier_ref: "builtin:exact" }),
+        await payOf({ verifier_ref: "builtin:regex?pattern=b" }),
+      ];
+      assert.ok(reward >= Math.min(...parts) - 1e-12 && reward <= Math.max(...parts));
     }),
   );
 });

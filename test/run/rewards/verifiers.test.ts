@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { declines } from "../../../src/domain/evaluations/declines.ts";
+import { optionsIn } from "../../../src/run/rewards/choice.ts";
 import type { RewardItem } from "../../../src/run/rewards/item.ts";
 import { makeBuiltin, parseVerifier } from "../../../src/run/rewards/verifiers.ts";
 import { occurrences } from "../../../src/run/rewards/words.ts";
@@ -88,6 +89,15 @@ test("choice: one option by its letter or in its words, and no other", () => {
   pays("builtin:choice", { choices, reference: "Paris" }, { A: null });
   pays("builtin:choice", { choices: ["?", "no"], reference: "" }, { A: null });
   pays("builtin:choice", { choices: ["yes", "no"], reference: "E" }, { E: null });
+});
+
+test("choice: the options are read from a question that lists them from A, line by line", () => {
+  const lists = ["A) red\nB) blue ", "(A) red\r\n(B) blue", "  A. red\n\n  B. blue\n", "A: red\nB: blue\nWhich?"];
+  for (const list of lists) assert.deepEqual(optionsIn(`Which colour?\n${list}`), ["red", "blue"], list);
+  for (const none of ["Which colour?", "A) red", "B) red\nC) blue", "A) red\nC) blue", "A) red, B) blue", "A)\nB)"])
+    assert.deepEqual(optionsIn(none), [], none);
+  const long = `A) x${" ".repeat(100_000)}y\nB) z`;
+  assert.ok(timed(() => optionsIn(long)) < 1000);
 });
 
 test("regex: RE2's meaning, found anywhere unless it is anchored", () => {

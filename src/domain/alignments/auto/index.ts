@@ -12,8 +12,10 @@ import type { Clock } from "../../../base/time.ts";
 import type { alignments } from "../../../contract/alignments.ts";
 import { type Caller, EventStream, type Handlers, JsonText, type Reply } from "../../../contract/endpoint.ts";
 import type { Queue } from "../../../jobs/queue.ts";
+import { isTerminal } from "../../../jobs/states.ts";
 import type { Store } from "../../../store/open.ts";
 import { isSnapshotWhole, makeRunFolder, readWholeSnapshot, removeRunFolder } from "../snapshot.ts";
+import type { Snapshots } from "../snapshots.ts";
 import type { AlignmentRow, AlignmentsSql } from "../store.ts";
 import { streamAutoAlign } from "./events.ts";
 import type { Moves } from "./moves.ts";
@@ -31,6 +33,17 @@ type Group = Pick<
   | "alignments.auto_align_events"
 >;
 type Accepted = Reply<Group["alignments.auto_align"]>;
+
+/** The teacher's replies are copied from the project, so they must be complete. */
+function refuseUntaught({ teacher_json, state, phase }: AlignmentRow): void {
+  if (teacher_json !== null && !isTerminal(state) && (phase === "queued" || phase === "preparing"))
+    throw new Failure(
+      "conflict",
+      "The project's teacher is not done yet: start the auto-align once the project is training",
+    );
+}
+
+const withoutTeacher = ". It learns without the project's teacher, who wrote nothing before the project ended";
 
 const nothingElse: Extra = { documents: [], also: () => {} };
 
@@ -57,8 +70,7 @@ export interface AutoAlignsParts extends PlanningParts {
   executes: boolean;
   /** Ids whose folders exist or are being made, and whose rows are not written yet. */
   making: Set<string>;
-  /** Whether a document is being removed from the alignment's snapshot. */
-  isLosing: (alignmentId: string) => boolean;
+  snapshots: Snapshots;
   wake: () => void;
   /** Throws not_found. */
   owned: (caller: Caller, alignmentId: string) => AlignmentRow;
@@ -145,6 +157,7 @@ export function createAutoAligns(parts: AutoAlignsParts): AutoAligns {
     if (!parts.executes) return recordOnly(input, project, extra);
     const id = newId("auto_align");
     refuseOther(project.id);
+    refuseUntaught(project);
     const folder = join(runs, project.id);
     const snapshot = await readWholeSnapshot(folder);
     let planned: Planned | Failure;
@@ -164,14 +177,16 @@ export function createAutoAligns(parts: AutoAlignsParts): AutoAligns {
         // Any of these may have changed while the folder was made.
         parts.owned(caller, project.id);
         refuseOther(project.id);
-        if (parts.isLosing(project.id) || !isSnapshotWhole(folder, snapshot.documents.length))
+        const documentIds = JSON.parse(project.document_ids_json) as string[];
+        if (parts.snapshots.isLosing(documentIds) || !isSnapshotWhole(folder, snapshot.documents.length))
           throw new Failure("snapshot_gone");
         if (parts.findBenchmark(caller.userId, planned.benchmarkId) === null)
           throw new Failure("not_found", "Benchmark not found");
         record(id, input, project);
         enqueue(id, project, planned);
         extra.also(id);
-        return keep(input, id, "The auto-align is queued; follow its progress under this id");
+        const untaught = project.teacher_json !== null && snapshot.teacher === null ? withoutTeacher : "";
+        return keep(input, id, `The auto-align is queued; follow its progress under this id${untaught}`);
       });
       isKept = true;
       parts.wake();

@@ -42,14 +42,14 @@ export interface Directions {
 /** Mean cosine of the differences below which edits fail (alignment notes, §8.6). */
 const leastCosine = 0.3;
 /** Number of pairs below which the agreement says little. */
-export const leastPairs = 16;
+const leastPairs = 16;
 /** Largest share of a constant vector that may be missed. */
 export const mostMissed = 0.05;
 /** Number of layers at which a constant is tried: those whose differences agree best. */
 const steeredLayers = 3;
 const placesOfRow = 4;
 /** `ridge` of `constantReader`, as a share of the keys' mean square. */
-export const readerRidge = 1e-3;
+const readerRidge = 1e-3;
 
 /**
  * Profiles the model from its contrasts. `adapter`: the adapter that gave the contrasts' answers; null for the base.

@@ -217,7 +217,7 @@ const klOf = async (run: Run, { trainer }: Training, adapter: string, said: Pros
   (await divergence({ ...asking(run, trainer), adapter }, said)).kl;
 
 /** Splits dev items into two halves that share no cluster. */
-export function halvesOf(dev: readonly DevPrompt[], seed: number): number[][] {
+function halvesOf(dev: readonly DevPrompt[], seed: number): number[][] {
   const clusters = shuffled([...new Set(dev.map(({ item }) => item.cluster))], seeded(seed));
   const halfOf = new Map(clusters.map((cluster, at) => [cluster, at % 2]));
   return [0, 1].map((half) => [...dev.keys()].filter((at) => halfOf.get(dev[at]!.item.cluster) === half));
