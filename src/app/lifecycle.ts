@@ -108,7 +108,10 @@ export async function createLifecycle(built: Built): Promise<House> {
         await server.close();
         await settling;
         // Runs end before the engine. They resume from their last checkpoint at the next start.
-        await Promise.all([runner.stop(), built.executor.close()]);
+        const ended = Promise.all([runner.stop(), built.executor.close()]);
+        // The workers' signal is aborted by now. One that waits for a model would wait for ever, because no more are loaded.
+        built.serving.giveUp();
+        await ended;
         await built.generator.dispose();
         await built.traces.close();
         await Promise.all(built.closing.map((close) => close()));

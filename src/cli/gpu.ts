@@ -21,8 +21,9 @@ export async function findGpus(): Promise<Gpus> {
     if (ended.code !== 0) return { found: [], why: firstLine(ended.stdout) || firstLine(ended.stderr) };
     return { found: ended.stdout.trim().split("\n").map(parse) };
   } catch (error) {
-    // EACCES: it was not found, and this user may not look into one of the folders of PATH.
-    if (isErrno(error, "ENOENT", "EACCES")) return { found: [], why: "no NVIDIA driver is installed" };
+    if (isErrno(error, "ENOENT")) return { found: [], why: "no NVIDIA driver is installed" };
+    // This user may not run it. Or it is not there, and this user may not look into one of the folders of PATH.
+    if (isErrno(error, "EACCES")) return { found: [], why: "this user has no nvidia-smi that it may run" };
     throw error;
   }
 }

@@ -3,7 +3,7 @@ import type { GeneratedToken, Tokenizer } from "../engine/generator.ts";
 
 export interface UncertainSpan {
   text: string;
-  /** Offsets of the span's start and end in the generated text, in code points. */
+  /** Offsets of the span, in code points: of a chat's content, or of a completion's text. */
   start: number;
   end: number;
   /** Probability of the whole word in [0, 1]: the product over its tokens that were not forced. */

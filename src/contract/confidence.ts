@@ -59,7 +59,10 @@ export const confidence = {
               description: "The word that contains the token the model was least sure of.",
               properties: {
                 text: { type: "string" },
-                start: { type: "integer", description: "Code points before the word: of a chat's content, or of a completion's text." },
+                start: {
+                  type: "integer",
+                  description: "Code points before the word: of a chat's content, or of a completion's text.",
+                },
                 end: { type: "integer" },
                 probability: { type: "number", minimum: 0, maximum: 1 },
               },

@@ -13,13 +13,13 @@ import {
   statSync,
   writeFileSync,
 } from "node:fs";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { settings } from "../../src/base/config.ts";
 import { type Finished, finish, startProcess } from "../../src/base/processes.ts";
 import { exitCodes } from "../../src/cli/exit-codes.ts";
 import { makeVersion } from "../helpers/installed.ts";
-import { launcher, plumbline, temporaryFolder } from "./plumbline.ts";
+import { isOpen, launcher, plumbline, temporaryFolder } from "./plumbline.ts";
 
 interface Report {
   version: string;
@@ -72,9 +72,7 @@ const hardening = [
   ...["SystemCallArchitectures=native", "MemoryMax=90%", "TasksMax=512", "LimitCORE=0", "Restart=always"],
 ];
 
-/** The service runs this tree where it is, so its user must be able to enter it. */
-const isOpen = (path: string): boolean =>
-  path === "/" || ((statSync(path).mode & 0o001) !== 0 && isOpen(dirname(path)));
+// The service runs this tree where it is, so its user must be able to enter it.
 const canInstall = process.getuid?.() === 0 && existsSync("/usr/sbin/useradd") && isOpen(launcher);
 const needed = "needs root, and a tree that every user can enter";
 

@@ -1,13 +1,17 @@
 // The command line as a user has it: bin/plumbline in a process of its own, with settings of its own.
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { installation } from "../../src/base/config.ts";
 import { type Child, type Finished, finish, linesOf, startProcess } from "../../src/base/processes.ts";
 
 export type Settings = Record<string, string>;
 
 export const launcher = join(installation, "bin/plumbline");
+
+/** Whether every user can enter the folders above a file, and run it. */
+export const isOpen = (path: string): boolean =>
+  path === "/" || ((statSync(path).mode & 0o001) !== 0 && isOpen(dirname(path)));
 
 export async function plumbline(args: string[], settings: Settings = {}): Promise<Finished> {
   return finish(startProcess(launcher, args, { env: settings }), { timeoutMs: 60_000, maxBytes: 16 << 20 });

@@ -522,7 +522,13 @@ describe("after a crash", () => {
     gate.resolve();
     await done;
     assert.deepEqual([begun, room.loaded], [[first], [first]]);
-    assert.deepEqual(room.serving.waiting(), [second]);
+    const lease = room.serving.leaseForRequest({
+      baseId: "none",
+      basePath: "none",
+      adapter: { id: second, path: "none" },
+    });
+    room.serving.giveUp();
+    await assert.rejects(lease, { code: "cut_off" });
     await room.runner.stop();
   });
 

@@ -419,13 +419,16 @@ async function judgeRecord(work: Work, signal: AbortSignal): Promise<JudgeRecord
   };
 }
 
-/** For each item, the reference of the next item about another fact, which therefore should not meet this item's rubric. */
+/**
+ * For each item, the reference of the next item about another fact, which therefore should not meet this item's rubric. If all items are
+ * about one fact, that of the next item.
+ */
 function othersOf(items: readonly BenchmarkItem[], all: readonly BenchmarkItem[]): string[] {
   return items.map(({ sample_num, cluster }) => {
     const own = all.findIndex((one) => one.sample_num === sample_num);
     let at = (own + 1) % all.length;
     while (at !== own && all[at]!.cluster === cluster) at = (at + 1) % all.length;
-    return all[at]!.response;
+    return all[at === own ? (own + 1) % all.length : at]!.response;
   });
 }
 

@@ -61,6 +61,8 @@ export interface Deployments {
   waiting(): string[];
   /** Resolves once the model is no longer waiting. */
   settled(modelId: string): Promise<void>;
+  /** Ends the waits for models that will not be loaded any more, with cut_off. Called once the workers' signal is aborted. */
+  giveUp(): void;
 }
 
 /** Wait before a transaction that failed, as on a full disk, is tried again. */
@@ -269,6 +271,12 @@ export function createDeployments(parts: DeploymentParts): Deployments {
       }
     },
     waiting: () => [...waiting.keys()],
+    giveUp() {
+      for (const { promise, reject } of waiting.values()) {
+        promise.catch(() => {});
+        reject(new Failure("cut_off"));
+      }
+    },
     settled,
   };
 }
