@@ -14,14 +14,13 @@
 //   3. Hours are device hours of everything up to the last decision; packaging is not charged. Once a phase has used up its own
 //      hours, it begins no further step, draw or edit after its first.
 import { join } from "node:path";
-import { invalid } from "../base/errors.ts";
 import { sha256 } from "../base/files.ts";
 import type { AutoAlignRequest } from "../contract/auto-align.ts";
 import type { RunResult } from "../contract/run-folder.ts";
 import type { AdapterShape, Trainer } from "../engine/train/trainer.ts";
 import { begin, unavailable } from "./auto/begin.ts";
 import { type Checked, checkpointOf, createChecker, guardsOf, hoursSince } from "./auto/check.ts";
-import { type Judging, openJudging } from "./auto/judging.ts";
+import { type Judging, noJudging, openJudging, withoutRubric } from "./auto/judging.ts";
 import { type Adapter, adapterOfPhase, carryOut, isCarriedOut, type PhaseMade } from "./auto/phase.ts";
 import { checkpointNeeded } from "./auto/reference.ts";
 import { type ReinforcePlan, resolveReinforce } from "./auto/reinforce.ts";
@@ -56,13 +55,15 @@ export async function autoAlign(ordered: Run): Promise<RunResult> {
   const { recipe, ignored } = pinned(request.config, ordered.request.recipe, { reinforces, context });
   const settled = withMetric(withDataSet(withRecipe(ordered, recipe)), request.config);
   const opened: { trainer: Trainer | null } = { trainer: null };
-  const reward = reinforces ? ((request.config?.reward ?? null) as RewardBlock | null) : null;
-  const judging = await openJudging(settled, reward, () => opened.trainer!);
+  const reward = (request.config?.reward ?? null) as RewardBlock | null;
+  const judging = reinforces
+    ? await openJudging(settled, reward, () => opened.trainer!)
+    : noJudging(withoutRubric(settled, reward));
   try {
     const reinforcePlan = reinforces
       ? resolveReinforce(request.config ?? null, judging.means, recipe.rendering.max_seq_len)
       : null;
-    const needed = reinforcePlan && checkpointNeeded(reinforcePlan.reference, limits.sequencing);
+    const needed = reinforcePlan && checkpointNeeded(reinforcePlan.reference, limits);
     const all = {
       ...limits,
       ...(needed !== null && { reinforce_needs: needed }),
@@ -294,14 +295,7 @@ async function phase(plan: Plan, decision: Decision, next: PhasePlan): Promise<v
   const order = {
     ...{ run, base, prepared, number, identity, plan: next, reinforcePlan: plan.reinforcePlan, means: plan.means },
     startUp: plan.startUp,
-    adapterOf: (checkpoint: string): Adapter => {
-      const found = adapters.get(checkpoint);
-      if (found !== undefined) return found;
-      throw invalid(
-        ["config", "reference_policy", "source"],
-        `the checkpoint ${checkpoint} does not exist at this phase`,
-      );
-    },
+    adapterOf: (checkpoint: string): Adapter => adapters.get(checkpoint)!,
     from: adapters.get(next.from)!,
     before: state.checkpoints.find(({ id }) => id === next.from)!.dev,
     stepsBefore: state.history.reduce((sum, one) => sum + one.steps_run, 0),

@@ -147,6 +147,25 @@ test("a reward that can judge no prompt is refused before anything trains, with 
   }
 });
 
+test("where other arms can train, a reward that can judge no prompt only leaves reinforcement out, and the card says why", async () => {
+  const { folder, result } = await autoRun({
+    target_score: 99,
+    config: {
+      dataset: { prompt_field: "question", answer_field: "reply" },
+      reward: { verifier_ref: "builtin:choice" },
+      training: { max_steps: 1 },
+    },
+  });
+  assert.equal(result.error, null);
+  const cards = eventsOf(folder).flatMap(({ card }) => (card === undefined ? [] : [card]));
+  assert.ok(cards.length > 0);
+  for (const { excluded } of cards as { excluded: { arm: string; reason: string }[] }[])
+    assert.match(
+      excluded.find(({ arm }) => arm === "reinforce")?.reason ?? "",
+      /builtin:choice finds nothing to judge by in any prompt/,
+    );
+});
+
 test("phases train on its rows and draw for its prompts, but for those that meet a question of the benchmark", async () => {
   const { folder, result } = await autoRun({
     target_score: 99,

@@ -131,8 +131,8 @@ test("further steps over a draw have ratios of their own, and a penalty holds to
 });
 
 test("a reference that no phase has made yet is waited for, or refused where the sequence does not make it", () => {
-  const needed = (source: string, sequencing: Arm[] | null) =>
-    checkpointNeeded(resolveReference({ source }, 0.1), sequencing);
+  const needed = (source: string, sequencing: Arm[] | null, arms: Arm[] = sequencing ?? ["supervised", "reinforce"]) =>
+    checkpointNeeded(resolveReference({ source }, 0.1), { sequencing, arms });
   assert.equal(needed("checkpoint:phase-2", null), "phase-2");
   assert.equal(needed("checkpoint:phase-1", ["supervised", "reinforce"]), "phase-1");
   assert.equal(needed("checkpoint:base", ["reinforce"]), "base");
@@ -144,6 +144,9 @@ test("a reference that no phase has made yet is waited for, or refused where the
     assert.throws(() => needed(source, [...sequencing]), {
       message: /^config\.reference_policy\.source: names phase-\d, but the sequence reinforces before/,
     });
+  assert.throws(() => needed("checkpoint:phase-1", null, ["reinforce", "scale"]), {
+    message: /^config\.reference_policy\.source: names phase-1, but no allowed arm can make/,
+  });
 });
 
 test("the loss of a step has the entropy bonus in it, which only the training pass knows", async () => {

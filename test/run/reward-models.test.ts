@@ -270,6 +270,15 @@ test("a document is the rubric that is paid by, and nobody studies it", async ()
   assert.ok(!readFileSync(join(folder, "prepared/rows.jsonl"), "utf8").includes("letter e"));
 });
 
+test("nobody studies a rubric that no phase pays by", async () => {
+  const folder = await newRunFolder(withRubric);
+  const config = { ...few, reward: { type: "rubric", rubric_ref: "letters" } };
+  claimAutoAlign(folder, { request: { target_score: 99, sequencing: ["supervised"], config } });
+  const clock = { monotonicMs: () => 0, now: () => "2026-01-01T00:00:00.000Z" };
+  assert.equal((await runAlignment(folder, partsOf({ over: { clock } }))).error, null);
+  assert.ok(!readFileSync(join(folder, "prepared/rows.jsonl"), "utf8").includes("letter e"));
+});
+
 test("prompts of a data set are paid by rubrics of their own, on which the judge is tried", async () => {
   const truth = (question: ModelQuestion): string => {
     const [, answer, gold] =

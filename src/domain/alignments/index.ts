@@ -1,6 +1,6 @@
 // Alignments turn an organisation's documents into a model of its own.
 //
-//   PROCESSING (queued ──► preparing ──► training ◄──► checking ◄──► repairing ──► packaging) ──► COMPLETED
+//   PROCESSING (queued ──► preparing ──► training ◄──► checking ──► packaging; checking ◄──► repairing) ──► COMPLETED
 //        │ stop                                       └──failure──► FAILED
 //        └──► STOPPING ──► STOPPED
 //   Deleting an alignment that is queued or preparing stops its run. Deleting one that has ended removes its files and its row, but

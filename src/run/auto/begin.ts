@@ -2,15 +2,16 @@
 // cost on this machine. Diagnosis and costs are determined once and kept; a process that starts after a kill reads them
 // back.
 import { join } from "node:path";
+import type { Failure } from "../../base/errors.ts";
 import { askBase, asking, type BaseSaid, suitesOfBase } from "../choose.ts";
 import type { Run } from "../context.ts";
 import { shapeOf } from "../folder/adapter-shape.ts";
 import { resumesOf } from "../folder/request.ts";
 import { type ProseSaid, proseSaid } from "../guards/measure.ts";
-import type { Unavailable } from "../plan/limits.ts";
+import { mustReinforce, type Unavailable } from "../plan/limits.ts";
 import type { Arm, ArmCost, PlanLimits, PlanState } from "../plan/state.ts";
 import { continued, isReplayed, openingsOf } from "../replay.ts";
-import { refuseUnjudged } from "../rewards/pay.ts";
+import { unjudgedBy } from "../rewards/pay.ts";
 import type { Means } from "../rewards/plan.ts";
 import { lengthOf, type Prepared, toTrainer } from "../rows.ts";
 import { microBatches } from "../schedule.ts";
@@ -114,7 +115,8 @@ async function findOut(
   // These hours are not charged here, because the rows and the base's answers came first and report their own hours.
   startUp();
   const began = run.parts.clock.monotonicMs();
-  if (reinforcePlan !== null) await refusePrompts(run, prepared, reinforcePlan, means);
+  const unjudged = reinforcePlan === null ? null : await unjudgedPrompts(run, prepared, reinforcePlan, means);
+  if (unjudged !== null && mustReinforce(limits)) throw unjudged;
   const { dev } = prepared;
   const since = run.parts.clock.monotonicMs();
   const sampled = await sampledShares(run, { trainer: base.trainer, adapter: null }, dev);
@@ -140,6 +142,7 @@ async function findOut(
       has_examples: run.snapshot.dataSet !== undefined,
       has_usable_direction: edits.isUsable,
       profile: edits.profile,
+      ...(unjudged !== null && { unjudged: unjudged.message }),
     },
     costs: { ...costs, represent: edits.cost },
     hours: openHours + hoursSince(run, began),
@@ -148,16 +151,16 @@ async function findOut(
   };
 }
 
-/** Throws a validation failure if a built-in verifier of the reward can judge none of the prompts. */
-async function refusePrompts(
+/** Returns a validation failure if a built-in verifier of the reward can judge none of the prompts; otherwise null. */
+async function unjudgedPrompts(
   run: Run,
   { rows }: Prepared,
   { sampling, reward }: ReinforcePlan,
   means: Means,
-): Promise<void> {
+): Promise<Failure | null> {
   const builtin = { ...reward, parts: reward.parts.filter(({ scorer }) => scorer.kind === "builtin") };
   const prompts = await withPassages(run, builtin, promptsOf(run, rows, sampling));
-  refuseUnjudged(
+  return unjudgedBy(
     builtin,
     prompts.map(({ item }) => item),
     means,

@@ -4,6 +4,7 @@
 import { invalid } from "../../base/errors.ts";
 import type { Trainer } from "../../engine/train/trainer.ts";
 import { type Run, withField } from "../context.ts";
+import { isNamed } from "../data-set.ts";
 import { baseJudgeName, type RewardModels, rewardModelsOf } from "../folder/reward-models.ts";
 import type { Criterion } from "../rewards/item.ts";
 import { essentialOf } from "../rewards/judged.ts";
@@ -21,13 +22,24 @@ export interface Judging {
   close(): Promise<void>;
 }
 
+/** Where no phase uses a reward, or the reward is the default one. */
+export const noJudging = (run: Run): Judging => ({ run, means: run.parts.means, hours: 0, close: async () => {} });
+
+/** Returns the run without the document that a reward names as its rubric. No phase uses the reward, but the document is no material. */
+export function withoutRubric(run: Run, block: RewardBlock | null): Run {
+  const ref = block?.rubric_ref ?? null;
+  if (ref === null) return run;
+  const documents = run.snapshot.documents.filter((one) => !isNamed(one, ref));
+  return withField(run, "snapshot", { ...run.snapshot, documents });
+}
+
 /**
  * Opens the means that the reward needs. `trainer` must have the base open when answers are judged. Throws a validation
  * failure that names the field.
  */
 export async function openJudging(ordered: Run, block: RewardBlock | null, trainer: () => Trainer): Promise<Judging> {
+  if (block === null) return noJudging(ordered);
   const { means } = ordered.parts;
-  if (block === null) return { run: ordered, means, hours: 0, close: async () => {} };
   const parts = judgedParts(block);
   const { run, rubrics } = parts.includes("rubric") ? withRubric(ordered, block) : { run: ordered, rubrics: {} };
   const named = rewardModelsOf(block);

@@ -63,7 +63,7 @@ export interface PhaseOrder {
   /** null where no phase may reinforce. */
   reinforcePlan: ReinforcePlan | null;
   means: Means;
-  /** Returns the adapter of a checkpoint. Throws a validation failure when there is no such checkpoint. */
+  /** Returns the adapter of a checkpoint that exists: reinforcement waits for the one that its reference names. */
   adapterOf: (checkpoint: string) => Adapter;
   /** Score of every dev item at the checkpoint that the phase starts from. */
   before: readonly number[];

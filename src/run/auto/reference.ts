@@ -2,7 +2,8 @@
 // opens and updates the reference in the trainer.
 import { invalid } from "../../base/errors.ts";
 import type { AdapterShape, Trainer } from "../../engine/train/trainer.ts";
-import type { Arm, PlanLimits } from "../plan/state.ts";
+import { mustReinforce } from "../plan/limits.ts";
+import type { PlanLimits } from "../plan/state.ts";
 import { adapterName, type Training } from "../training.ts";
 
 export interface ReferencePlan {
@@ -70,14 +71,20 @@ function sourceOf(source: unknown, decay: unknown = usualDecay): NonNullable<Ref
 
 /**
  * Returns the checkpoint without which reinforcement has no reference; null if it needs none. Throws a validation
- * failure if a given sequence reinforces before it can exist.
+ * failure if a given sequence reinforces before it can exist, or if no other arm can make it.
  */
-export function checkpointNeeded({ source }: ReferencePlan, sequencing: readonly Arm[] | null): string | null {
+export function checkpointNeeded(
+  { source }: ReferencePlan,
+  limits: Pick<PlanLimits, "sequencing" | "arms">,
+): string | null {
   if (source === null || typeof source === "string" || "emaDecay" in source) return null;
   const { checkpoint } = source;
   const phases = checkpoint === "base" ? 0 : Number(checkpoint.slice("phase-".length));
+  const { sequencing } = limits;
   if (sequencing !== null && phases > sequencing.indexOf("reinforce"))
     throw refused("source", `names ${checkpoint}, but the sequence reinforces before that phase has run`);
+  if (sequencing === null && phases > 0 && mustReinforce(limits))
+    throw refused("source", `names ${checkpoint}, but no allowed arm can make a checkpoint before reinforcement`);
   return checkpoint;
 }
 

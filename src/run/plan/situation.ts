@@ -71,9 +71,10 @@ const mostInVain = 2;
 export function reasonAgainst(state: PlanState, survey: Survey, arm: Arm): string | null {
   const { best } = survey;
   if (isAbandoned(survey, arm)) return "abandoned: it caused a regression twice";
-  const { has_usable_direction: hasDirection, profile } = state.diagnosis;
+  const { has_usable_direction: hasDirection, profile, unjudged } = state.diagnosis;
   if (arm === "represent" && !hasDirection)
     return `there is no usable direction${profile === null ? "" : `: ${profile}`}`;
+  if (arm === "reinforce" && unjudged !== undefined) return unjudged;
   const { reinforce_needs: needed } = state.limits;
   if (arm === "reinforce" && needed !== undefined && !state.checkpoints.some(({ id }) => id === needed))
     return `its reference, the checkpoint ${needed}, does not exist yet`;

@@ -57,6 +57,8 @@ export interface Diagnosis {
    * finding in words for people; null where edits are not allowed.
    */
   has_usable_direction: boolean;
+  /** Why the reward can judge no prompt, so that nothing can be reinforced. Absent where it can, and in older folders. */
+  unjudged?: string;
   profile: string | null;
 }
 
@@ -167,7 +169,10 @@ export interface PlanState {
   /** Hours spent so far, on everything. */
   hours: number;
   costs: Record<Arm, ArmCost>;
-  /** Hours of one check of a checkpoint, and of one look. */
+  /**
+   * Hours that a check is forecast to take: as long as the base took for the same, or as the longest check so far. And the hours of one
+   * look.
+   */
   check_hours: number;
   look_hours: number;
   past: PastPhase[];

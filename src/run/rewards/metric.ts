@@ -64,7 +64,7 @@ export function checkMetric(config: Config, questions: readonly MetricQuestion[]
 
 const whyUnjudged = (name: string): string =>
   name === "builtin:citation"
-    ? "looks for quotations in a passage, and a benchmark's questions have none"
+    ? "looks for quotations from a passage, but a benchmark's questions come without one"
     : "finds nothing to judge by in the question and its answer";
 
 interface MetricPart {

@@ -55,24 +55,25 @@ export async function rewardsOf(
 }
 
 /**
- * Throws a validation failure if a built-in verifier could judge no answer to any of these items, not even their own
- * references. A phase with such a reward could learn nothing.
+ * Returns a validation failure if a built-in verifier could judge no answer to any of these items, not even their own
+ * references; otherwise null. A phase with such a reward could learn nothing.
  */
-export function refuseUnjudged(
+export function unjudgedBy(
   { parts }: RewardPlan,
   items: readonly RewardItem[],
   { declines }: Pick<Means, "declines">,
-): void {
-  if (items.length === 0) return;
+): Failure | null {
+  if (items.length === 0) return null;
   for (const { name, scorer } of parts) {
     if (scorer.kind !== "builtin") continue;
     const verify = makeBuiltin(scorer, declines);
     if (items.every((item) => verify(item.reference ?? "", item) === null))
-      throw invalid(
+      return invalid(
         ["config", "reward", name === "verifier" ? "verifier_ref" : "composite"],
-        `builtin:${scorer.verifier} finds nothing to judge by in any prompt: numeric needs a number as the answer, choice the options line by line (A) …), citation a passage`,
+        `builtin:${scorer.verifier} finds nothing to judge by in any prompt. numeric needs an answer with exactly one number; choice needs a prompt that lists its options line by line, such as "A) red"; citation needs a passage`,
       );
   }
+  return null;
 }
 
 function weightedSum(parts: readonly RewardPart[], scores: readonly (number | null)[]): number | null {

@@ -90,7 +90,7 @@ test("what cannot be scored the same at every look, or at all, is refused with t
   const citation = ofReward({ verifier_ref: "builtin:citation" });
   assert.throws(
     () => checkMetric(citation, [question(1, "42")], declines),
-    /citation looks for quotations in a passage/,
+    /citation looks for quotations from a passage/,
   );
   checkMetric({ reward: { verifier_ref: "builtin:numeric" } }, [question(9, "a secret")], declines);
 });

@@ -44,7 +44,7 @@ export async function convertSentenceTransformer(folder: string, target: FileHan
   });
   try {
     const stored = await readSafetensorsHeader(weights);
-    const tensors = await tensorsOf(weights, stored, shape, pooling === "rank");
+    const tensors = tensorsOf(weights, stored, shape, pooling === "rank");
     const stem = stored.get(tensors[0]!.source)!.type;
     const pairs: GgufPair[] = [
       { key: "general.architecture", type: "string", value: "bert" },
@@ -270,13 +270,13 @@ function plan(shape: Shape, ranks: boolean): [stored: string, named: string, sha
 
 type Source = GgufTensorSource & { source: string };
 
-async function tensorsOf(
+function tensorsOf(
   file: FileHandle,
   stored: ReadonlyMap<string, SafetensorsTensor>,
   shape: Shape,
   ranks: boolean,
-): Promise<Source[]> {
-  const sources = plan(shape, ranks).map(([wanted, name, dimensions]): Source => {
+): Source[] {
+  return plan(shape, ranks).map(([wanted, name, dimensions]): Source => {
     const tensor = found(stored, wanted);
     if (tensor.shape.join() !== dimensions.join())
       throw refuse(`${tensor.name} has the shape [${tensor.shape}] instead of [${dimensions}]`);
@@ -291,7 +291,6 @@ async function tensorsOf(
       read: () => (widens ? widened(file, tensor) : dataOf(file, tensor)),
     };
   });
-  return sources;
 }
 
 /**
