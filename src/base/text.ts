@@ -10,25 +10,40 @@ export function wordsOf(text: string): string[] {
 
 /** Character class of the scripts without spaces. The long mark of Katakana is of no single script, so script extensions are compared. */
 const unspacedScripts = String.raw`[\p{scx=Han}\p{scx=Hira}\p{scx=Kana}\p{scx=Thai}\p{scx=Laoo}\p{scx=Khmr}]`;
-const unspaced = new RegExp(unspacedScripts, "u");
 /** Matches a letter or figure of these scripts, each of which counts as a word where answers are compared. */
 export const unspacedLetter = String.raw`(?=[\p{L}\p{M}\p{N}])${unspacedScripts}`;
+const unspacedWord = new RegExp(unspacedLetter, "u");
+/** Whether a text has a letter of a script without spaces. */
+export const isUnspaced = (text: string): boolean => unspacedWord.test(text);
 const segmenter = new Intl.Segmenter(undefined, { granularity: "word" });
 
 /** As `wordsOf`, but a clause in a script without spaces, which is a single word there, is split into its words. */
 export const segmentedWordsOf = (text: string): string[] =>
   wordsOf(text).flatMap((word) =>
-    unspaced.test(word) ? Array.from(segmenter.segment(word), ({ segment }) => segment) : [word],
+    isUnspaced(word) ? Array.from(segmenter.segment(word), ({ segment }) => segment) : [word],
   );
 
-const unspacedWord = new RegExp(unspacedLetter, "u");
+/** The words between white space, each with its offset. A clause in a script without spaces is split into its words. */
+export const placedWordsOf = (text: string): { word: string; at: number }[] =>
+  [...text.matchAll(/\S+/g)].flatMap(({ 0: word, index }) =>
+    isUnspaced(word)
+      ? Array.from(segmenter.segment(word))
+          .filter(({ isWordLike }) => isWordLike)
+          .map((part) => ({ word: part.segment, at: index + part.index }))
+      : [{ word, at: index }],
+  );
 
 /** Number of words between white space. A clause in a script without spaces is counted by its words. */
 export const countWords = (text: string): number =>
-  text.split(/\s+/).reduce((sum, word) => sum + (unspacedWord.test(word) ? segmentedWordsOf(word).length : 1), 0);
+  text.split(/\s+/).reduce((sum, word) => sum + (isUnspaced(word) ? segmentedWordsOf(word).length : 1), 0);
 
-/** A letter or figure of a script with spaces, where words and numbers have ends. */
-const spacedLetter = String.raw`(?!${unspacedLetter})[\p{L}\p{M}\p{N}]`;
+/**
+ * A letter that words may be joined to without a sign. Korean has spaces, but writes particles onto its words, and Burmese has no spaces.
+ * Digits are none, because numbers have ends in every script.
+ */
+const joinedLetter = String.raw`(?!\p{Nd})(?:${unspacedLetter}|(?=[\p{L}\p{M}])[\p{scx=Hang}\p{scx=Mymr}])`;
+/** A letter or figure where words and numbers have ends. */
+const spacedLetter = String.raw`(?!${joinedLetter})[\p{L}\p{M}\p{N}]`;
 const begins = `(?:(?<!${spacedLetter})|(?!${spacedLetter}))`;
 const ends = String.raw`(?:(?!${spacedLetter})|(?<!${spacedLetter})|(?<=\p{N})(?!\p{N}))`;
 
@@ -38,8 +53,25 @@ const ends = String.raw`(?:(?!${spacedLetter})|(?<!${spacedLetter})|(?<=\p{N})(?
  */
 export const uncut = (words: string, flags: string): RegExp => new RegExp(`${begins}(?:${words})${ends}`, flags);
 
+const beginsAt = new RegExp(begins, "uy");
+const endsAt = new RegExp(ends, "uy");
+
+/**
+ * Offset of the first place where `part` occurs in `whole` word for word and is not cut out of a longer word or number; −1 if there is
+ * none. No pattern is made of `part`, because a pattern of a long text is too large, and one pattern for each part is slow to compile.
+ */
+export function placeUncut(whole: string, part: string): number {
+  if (part === "") return -1;
+  for (let at = whole.indexOf(part); at >= 0; at = whole.indexOf(part, at + 1)) {
+    beginsAt.lastIndex = at;
+    endsAt.lastIndex = at + part.length;
+    if (beginsAt.test(whole) && endsAt.test(whole)) return at;
+  }
+  return -1;
+}
+
 /** Whether `part` occurs in `whole` word for word, and is not cut out of a longer word or number. */
-export const holdsUncut = (whole: string, part: string): boolean => uncut(RegExp.escape(part), "u").test(whole);
+export const holdsUncut = (whole: string, part: string): boolean => placeUncut(whole, part) >= 0;
 
 const articles = new Set(["a", "an", "the"]);
 
@@ -59,10 +91,14 @@ export function jaccard(a: ReadonlySet<string>, b: ReadonlySet<string>): number 
   return shared === 0 ? 0 : shared / (a.size + b.size - shared);
 }
 
+const eachJoined = new RegExp(joinedLetter, "gu");
+/** Normalised, and each letter that words may be joined to is a word of its own. */
+const parted = (text: string): string => normalised(text).replace(eachJoined, " $& ").replace(/ +/g, " ").trim();
+
 /** Whether `part` occurs in `whole` as whole words, after normalising both. */
 export function containsWords(whole: string, part: string): boolean {
-  const wanted = normalised(part);
-  return wanted !== "" && ` ${normalised(whole)} `.includes(` ${wanted} `);
+  const wanted = parted(part);
+  return wanted !== "" && ` ${parted(whole)} `.includes(` ${wanted} `);
 }
 
 /** A copy in random order. */

@@ -70,7 +70,7 @@ export async function passGates(
   // Questions for several facts of one clause may be alike.
   const siblings = new Map<string, Set<string>[]>();
   left = gate("unlike_siblings", left, ({ target, question }) => {
-    const words = new Set(wordsOf(question));
+    const words = new Set(segmentedWordsOf(question));
     const fact = `${target.id} ${writer.answerTo?.(target, question) ?? ""}`;
     const others = siblings.get(fact) ?? [];
     if (others.some((other) => jaccard(other, words) >= alike)) return false;
@@ -177,7 +177,8 @@ export function sameAnswer(said: string, gold: string): boolean {
   if (a === "" || b === "") return false;
   if (a === b) return true;
   const [short, long] = a.length < b.length ? [a, b] : [b, a];
-  return containsWords(long, short) && wordsOf(long).length <= Math.max(2, 1.5 * wordsOf(short).length);
+  const [fewer, more] = [segmentedWordsOf(short).length, segmentedWordsOf(long).length];
+  return containsWords(long, short) && more <= Math.max(2, 1.5 * fewer);
 }
 
 /**

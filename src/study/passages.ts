@@ -70,7 +70,7 @@ type Loose =
 
 interface Section {
   path: string[];
-  /** Whether the section goes on after a title within it. */
+  /** Whether an earlier section is under the same heading, as after a title within it. */
   goesOn: boolean;
   units: Loose[];
 }
@@ -140,7 +140,11 @@ function sectionsOf(document: SnapshotDocument): Section[] {
   const usage = usageOf(text);
   const split = (raw: string): string[] => (isPlain ? columnsOf(raw) : cellsOf(raw, isCsv, delimiter));
   const open: { level: number; text: string; until: number | undefined }[] = [];
-  const sections: Section[] = [{ path: [], goesOn: false, units: [] }];
+  const sections: { under: (typeof open)[number] | undefined; path: string[]; units: Loose[] }[] = [];
+  const begin = (): void => {
+    sections.push({ under: open.at(-1), path: open.map((one) => one.text), units: [] });
+  };
+  begin();
   /** Cells of some rows below the first row of a table. */
   const below = (first: number): string[][] => {
     const rows: string[][] = [];
@@ -163,14 +167,14 @@ function sectionsOf(document: SnapshotDocument): Section[] {
   for (const [index, block] of blocks.entries()) {
     if (block.start >= (open.at(-1)?.until ?? Number.POSITIVE_INFINITY)) {
       open.pop();
-      if (block.type !== "heading") sections.push({ path: open.map((one) => one.text), goesOn: true, units: [] });
+      if (block.type !== "heading") begin();
     }
     const written = text.slice(block.start, block.end);
     const raw = media_type === "text/markdown" && block.type !== "code" ? unquoted(written) : written;
     if (block.type === "heading") {
       while (open.length > 0 && open.at(-1)!.level >= block.level) open.pop();
       open.push({ level: block.level, text: plainText(raw, media_type), until: block.until });
-      sections.push({ path: open.map((one) => one.text), goesOn: false, units: [] });
+      begin();
       lead = "";
       continue;
     }
@@ -187,9 +191,15 @@ function sectionsOf(document: SnapshotDocument): Section[] {
   const headings = new Set(sections.flatMap(({ path }) => path.map(unnumbered)));
   const isListed = ({ type, text: line }: Loose): boolean =>
     (type === "sentence" || type === "item") && headings.has(unnumbered(line));
+  const begun = new Set<(typeof sections)[number]["under"]>();
   return sections
-    .map(({ units, ...section }) => ({ ...section, units: units.filter((unit) => !isListed(unit)) }))
-    .filter(({ units }) => units.length > 0);
+    .map((section) => ({ ...section, units: section.units.filter((unit) => !isListed(unit)) }))
+    .filter(({ units }) => units.length > 0)
+    .map(({ under, path, units }) => {
+      const goesOn = begun.has(under);
+      begun.add(under);
+      return { path, goesOn, units };
+    });
 }
 
 /** Normalises a line and removes leading numbers. A line of a table of contents then equals a heading, and is dropped. */

@@ -1,7 +1,7 @@
 // Finds the spans of a passage that are worth asking about. Candidates come from surface features of the text: figures with their
 // unit, names, quotations, parts between punctuation marks, and values. The most surprising spans are asked about, but not those
 // that a model would have guessed anyway.
-import { uncut, wordsOf } from "../base/text.ts";
+import { isUnspaced, placedWordsOf, placeUncut, wordsOf } from "../base/text.ts";
 import type { Passage, Unit } from "./passages.ts";
 
 export type SpanKind = "number" | "time" | "name" | "quote" | "part" | "value" | "cell" | "proposed" | "clause";
@@ -65,7 +65,10 @@ export function spansOf(unit: Unit, tells: (word: string) => boolean): Span[] {
   for (const { 0: text, index } of unit.text.matchAll(names))
     if (wordsOf(text).some(tells)) add(index, index + text.length, "name");
   for (const { start, end } of partsOf(unit.text)) add(start, end, "part");
-  if (spans.length === 0) add(endOf(unit.text, tells), unit.text.length, "part");
+  if (spans.length === 0) {
+    const { start, end } = endOf(unit.text, tells);
+    add(start, end, "part");
+  }
   return spans;
 }
 
@@ -82,11 +85,16 @@ function unitOf(after: string, tells: (word: string) => boolean): string {
 /** Maximum words at the end of a sentence that become a span. */
 const longestEnd = 4;
 
-/** Offset of the last informative words of a sentence that has no other candidates. */
-function endOf(text: string, tells: (word: string) => boolean): number {
-  const words = [...text.matchAll(/\S+/g)];
-  const last = words.findLastIndex(({ 0: word }) => !wordsOf(word).some(tells));
-  return words.at(Math.max(1, last + 1, words.length - longestEnd))?.index ?? text.length;
+/** Place of the last informative words of a sentence that has no other candidates; an empty place if there are none. */
+function endOf(text: string, tells: (word: string) => boolean): { start: number; end: number } {
+  const isTelling = ({ word }: { word: string }): boolean => wordsOf(word).some(tells);
+  const all = placedWordsOf(text);
+  // In scripts without spaces, a sentence often ends with particles, which say nothing.
+  const words = all.slice(0, 1 + all.findLastIndex((one) => isTelling(one) || !isUnspaced(one.word)));
+  const last = words.findLastIndex((one) => !isTelling(one));
+  const first = words[Math.max(1, last + 1, words.length - longestEnd)];
+  if (first === undefined) return { start: 0, end: 0 };
+  return { start: first.at, end: words.at(-1)!.at + words.at(-1)!.word.length };
 }
 
 /** The parts between punctuation marks, for example the consequence of a condition, an exception or a member of a list. */
@@ -154,8 +162,8 @@ export function worthAsking(
   { isWhole }: { isWhole: boolean } = { isWhole: false },
 ): { unit: Unit; span: Span }[] {
   const offered = [...new Set(proposed)].flatMap((text): Span[] => {
-    const start = uncut(RegExp.escape(text), "u").exec(passage.text)?.index;
-    return start === undefined || text.trim() === "" ? [] : [{ start, end: start + text.length, kind: "proposed" }];
+    const start = text.trim() === "" ? -1 : placeUncut(passage.text, text);
+    return start < 0 ? [] : [{ start, end: start + text.length, kind: "proposed" }];
   });
   return passage.units.flatMap((unit) => {
     const inside = ({ start, end }: Span): boolean => start >= unit.at && end <= unit.at + unit.text.length;

@@ -109,7 +109,7 @@ test("where no model wrote, its gates stand open and say why", () => {
   );
 });
 
-test("stand_alone drops a plain question with a whole text in it, which no model that checks it could read", () => {
+test("stand_alone drops a plain question that is too long because a cell in it is a whole text", () => {
   const long = other(asking(`Looking up ${"one wheel and another ".repeat(20)}: what stands under Weight?`));
   const { drafts, gates } = passGates([good, long], [mill], "Nobody wrote");
   assert.equal(counts(gates).stand_alone, "2 → 1");
@@ -131,6 +131,31 @@ test("an answer within a clause of a script without spaces is grounded, and a nu
     const { gates } = passGates([other({ response, chunk: text, citations })], [{ id: "document_a", text }], null);
     assert.equal(counts(gates).grounded, `1 → ${passed}`, `${response} in ${text}`);
   }
+});
+
+test("stand_alone drops a question in a script without spaces that says its answer", () => {
+  const text = "公司的员工每年有十五天的年假。";
+  const citations = [{ document: "document_a", page: null, start: 0, end: text.length, quote: text }];
+  const of = (question: string) => other({ ...asking(question), response: "十五天", chunk: text, citations });
+  const all = [of("公司的年假有多少天？"), of("公司的员工是不是每年有十五天的年假？")];
+  const { drafts, gates } = passGates(all, [{ id: "document_a", text }], null);
+  assert.equal(counts(gates).stand_alone, "2 → 1");
+  assert.deepEqual(
+    drafts.map(({ question }) => question),
+    ["公司的年假有多少天？"],
+  );
+});
+
+test("grounded drops an answer that is too long for a quote, as a picture in a cell is", () => {
+  const picture = "x".repeat(40_000);
+  const text = `Picture: ${picture}`;
+  const citations = [{ document: "document_a", page: null, start: 0, end: text.length, quote: text }];
+  const { gates } = passGates(
+    [other({ response: picture, chunk: text, citations })],
+    [{ id: "document_a", text }],
+    null,
+  );
+  assert.equal(counts(gates).grounded, "1 → 0");
 });
 
 test("unique drops a question with two answers, and asks in another wording where there is one", () => {

@@ -7,6 +7,7 @@ import { after, before, describe, test } from "node:test";
 import { type Element, type Piece, wordsOf } from "../../src/domain/documents/elements.ts";
 import { readHtml } from "../../src/domain/documents/read/html.ts";
 import { layOut, type TextItem } from "../../src/domain/documents/read/pdf-layout.ts";
+import { passagesOf } from "../../src/study/passages.ts";
 import { docx, epub, lines, type PdfText, pdf, pptx, scan, xlsx } from "../helpers/document-files.ts";
 import { type DocumentReader, documentReader, type Read } from "../helpers/read-document.ts";
 
@@ -524,7 +525,7 @@ describe("JSON", () => {
       { open: true, price: { eur: 5 } },
     ];
     const blocks = [
-      ["heading 1", "Ada"],
+      ["heading 1", "name: Ada"],
       ["paragraph", "name: Ada"],
       ["paragraph", "crew: 7"],
       ["heading 2", "price"],
@@ -553,7 +554,7 @@ describe("JSON", () => {
       ["heading 1", "address"],
       ["paragraph", "city: Tarnby"],
       ["heading 1", "ships"],
-      ["heading 2", "Ada"],
+      ["heading 2", "name: Ada"],
       ["paragraph", "name: Ada"],
       ["paragraph", "crew: 7"],
       ["heading 3", "price"],
@@ -565,8 +566,28 @@ describe("JSON", () => {
     const json = JSON.stringify(ships);
     assert.deepEqual(
       read.blocks.slice(0, 3).map(({ place }) => json.slice(place.start, place.end)),
-      ["Ada", 'name":"Ada', 'crew":7'],
+      ['name":"Ada', 'name":"Ada', 'crew":7'],
     );
+  });
+
+  test("a value that names another record of the list is studied, and is no line of a table of contents", async () => {
+    const staff = [
+      { name: "Ada", reports: ["Bo", "Cy"] },
+      { name: "Bo", reports: ["Cy"] },
+      { name: "Cy", reports: ["Ada"] },
+    ];
+    const read = await it.read("staff.json", JSON.stringify(staff));
+    const passages = passagesOf([{ id: "document_staff", name: "staff.json", ...read, media_type: read.mediaType }]);
+    assert.deepEqual(
+      passages.flatMap(({ units }) => units.filter(({ type }) => type === "item").map(({ text }) => text)),
+      ["Bo", "Cy", "Cy", "Ada"],
+    );
+  });
+
+  test("the place of a chunk holds all of its values, in whatever order the file has them", async () => {
+    const json = '{"address":{"city":"Tarnby"},"phone":"123"}';
+    const [chunk] = (await it.read("site.json", json)).chunks;
+    assert.match(json.slice(chunk!.place.start, chunk!.place.end), /^address.*Tarnby.*phone.*123$/);
   });
 
   test("JSON Lines are one list", async () => {

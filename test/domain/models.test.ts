@@ -346,7 +346,7 @@ describe("names", () => {
   });
 });
 
-test("a file that nothing is left to try out says how much memory that needs", async () => {
+test("if no memory is left to test a file, the failure says how much the test needs", async () => {
   const room = open(prepare("trial"));
   const path = join(folder, "whole.gguf");
   writeFileSync(path, "GGUF");

@@ -80,6 +80,14 @@ test("every passage is planned once, for spans that stand in it, of kinds told b
   assert.ok(planWith("yellow bell").spans.every((span) => span.asks === "step"));
 });
 
+test("sentences in a script without spaces are planned", () => {
+  const [plan] = planOf([documentOf("# 规定\n\n公司的员工每年有十五天的年假。\n")], { seed: 1, wanted: 5 });
+  assert.deepEqual(
+    plan?.spans.map(({ text }) => text),
+    ["年假"],
+  );
+});
+
 test("of few questions wanted, the first passages are of every document, and as many as may be needed", () => {
   const long = (name: string) =>
     documentOf(

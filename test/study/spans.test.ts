@@ -85,6 +85,23 @@ test("a sentence without any sign is asked for its end", () => {
   assert.deepEqual(found("El guarda vive en la casa azul.", "part"), ["casa azul"]);
 });
 
+test("a sentence in a script without spaces is asked for its last words that say something", () => {
+  const particles = new Set(["の", "は", "ます"]);
+  const ends: [text: string, end: string][] = [
+    ["公司的员工每年有十五天的年假。", "十五天的年假"],
+    ["พนักงานทำงานวันละแปดชั่วโมง", "วันละแปดชั่วโมง"],
+    ["港は毎朝六時に開きます。", "毎朝六時に開き"],
+  ];
+  for (const [text, end] of ends) {
+    const [unit] = passage(text).units;
+    const spans = spansOf(unit!, (word) => !particles.has(word));
+    assert.deepEqual(
+      spans.map(({ start, end }) => text.slice(start, end)),
+      [end],
+    );
+  }
+});
+
 test("a line of key and value is asked for its value; a row of a table and code are not read for spans", () => {
   assert.deepEqual(found("Notice period: 90 days", "value"), ["90 days"]);
   assert.deepEqual(found("Notice period: 90 days.", "value"), ["90 days"]);

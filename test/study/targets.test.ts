@@ -159,6 +159,8 @@ test("a heading that asks is answered by the first passage below it alone", () =
   assert.deepEqual(told(paged, "asked"), [["How are they fed?", long("a"), ""]]);
   const parted = "# Goats\n\n## How are they fed?\n\nBy hand.\n\n**At night**\nBy nobody.\n\nBut for the old ones.\n";
   assert.deepEqual(told(parted, "asked"), [["How are they fed?", "By hand.", ""]]);
+  const late = "# Goats\n\n## How are they fed?\n\n**At night**\nBy nobody.\n\nBy hand.\n";
+  assert.deepEqual(told(late, "asked"), [["How are they fed?", "By hand.", ""]]);
 });
 
 test("a statement in a script without spaces is asked for, and one of few words is not", () => {

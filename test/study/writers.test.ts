@@ -161,7 +161,7 @@ test("a teacher's objects are read wherever they stand, and its answers in the p
     assert.deepEqual(readReply(said, passage), expected, said);
 });
 
-test("an answer is stated by whole words and numbers, and by any words of a script without spaces", () => {
+test("an answer is stated by whole words and numbers, and by any words of a script where words are joined", () => {
   const stated: [text: string, answer: string, read: string | null][] = [
     ["It takes 25 minutes.", "25 minutes", "25 minutes"],
     ["It takes 25 minutes.", "5 minutes", null],
@@ -177,6 +177,11 @@ test("an answer is stated by whole words and numbers, and by any words of a scri
     ["年假为8小时的十五倍。", "8小时", "8小时"],
     ["年假为18小时的十五倍。", "8小时", null],
     ["年假为十五天。", "十五天", "十五天"],
+    ["점검은 25분이 걸린다.", "25분", "25분"],
+    ["점검은 125분이 걸린다.", "25분", null],
+    ["ရုံးချိန်သည်မနက်ကိုးနာရီဖြစ်သည်။", "မနက်ကိုးနာရီ", "မနက်ကိုးနာရီ"],
+    ["ทำงาน ๑๘ ชั่วโมง", "๑๘ ชั่วโมง", "๑๘ ชั่วโมง"],
+    ["ทำงาน ๑๘ ชั่วโมง", "๘ ชั่วโมง", null],
   ];
   for (const [text, answer, read] of stated) {
     const { asks, unfounded } = readReply(JSON.stringify({ answer, questions: ["So?"] }), { text });

@@ -66,12 +66,15 @@ export function placeOf(map: SourceMap, start: number, end: number, paged: boole
   const exact = (stretch: number): boolean => map[stretch + 1] === map[stretch + 4];
   const into = Math.max(0, Math.min(start - map[first]!, map[first + 1]!));
   const upTo = Math.max(0, Math.min(end - map[last]!, map[last + 1]!));
-  return {
-    page: number(map[first + 2]!),
-    start: map[first + 3]! + (exact(first) ? into : 0),
-    last_page: number(map[last + 2]!),
-    end: map[last + 3]! + (exact(last) ? upTo : map[last + 4]!),
-  };
+  let from = map[first + 3]! + (exact(first) ? into : 0);
+  let to = map[last + 3]! + (exact(last) ? upTo : map[last + 4]!);
+  // The clean text may have values in another order than the file, so the first and the last stretch need not be the outermost ones.
+  if (map[first + 2] === map[last + 2])
+    for (let i = first; i < last; i += width) {
+      from = Math.min(from, map[i + width + 3]!);
+      to = Math.max(to, map[i + 3]! + map[i + 4]!);
+    }
+  return { page: number(map[first + 2]!), start: from, last_page: number(map[last + 2]!), end: to };
 }
 
 /**

@@ -2,7 +2,7 @@
 // is made of spaces, a line may lack the last cells or continue a cell of the line above.
 import { columnsOf, isRuleLine, partingOf, spacedCells } from "../../study/inline.ts";
 
-/** Minimum rows of a table. Spaces part words too, so a table that is made of spaces needs more rows. */
+/** Minimum rows of a table. Spaces separate words too, so a table that is made of spaces needs more rows. */
 const fewestRows = { signs: 2, spaces: 3 };
 /** Maximum characters of a cell that another one follows in a table made of spaces. Longer ones are prose. */
 const longestCell = 60;

@@ -1,6 +1,6 @@
 // Reads JSON and JSON Lines into elements. Lists of flat objects become tables, flat properties become "name: value", and
-// deeper values get their name as heading. Each object of a list that is no table has a heading too. jsonc-parser gives the position of
-// each value.
+// deeper values get their name as heading. In a list where an object has deeper values, each object has a heading of its own.
+// jsonc-parser gives the position of each value.
 import { type Node, type ParseError, parseTree, printParseErrorCode } from "jsonc-parser";
 import { Failure } from "../../../base/errors.ts";
 import type { Element, Piece, Reading } from "../elements.ts";
@@ -95,10 +95,7 @@ class Writer {
       const own = propertiesOf(node);
       // The flat ones come first, because after the heading of a deeper one they would belong to that one.
       for (const [name, value] of own.filter(([, value]) => isFlat(value)))
-        this.elements.push({
-          type: "paragraph",
-          pieces: [...this.#pieces(name), mark(": ", value), ...this.#pieces(value)],
-        });
+        this.elements.push({ type: "paragraph", pieces: this.#property([name, value]) });
       for (const [name, value] of own.filter(([, value]) => !isFlat(value)))
         this.value(value, key === null ? level : level + 1, this.#pieces(name));
     } else this.elements.push({ type: "paragraph", pieces: this.#pieces(node) });
@@ -123,12 +120,15 @@ class Writer {
     }
   }
 
-  /** The heading of a list's object: its first value that can be a name, as the first cell names a row, or else its number in the list. */
+  /**
+   * The heading of a list's object: its first property whose value can be a name, as the first cell names a row, or else its number in
+   * the list. The name alone could equal an item that refers to the object, and a study drops items that equal a heading (passages.ts).
+   */
   #nameOf(object: Node, number: number): Piece[] {
     const named = propertiesOf(object).find(
       ([, { type, value }]) => type === "number" || (type === "string" && isName(value)),
     );
-    return named === undefined ? [mark(String(number), object)] : this.#pieces(named[1]);
+    return named === undefined ? [mark(String(number), object)] : this.#property(named);
   }
 
   #heading(key: Piece[] | null, level: number): void {
@@ -145,6 +145,10 @@ class Writer {
       });
       this.elements.push({ type: "row", first: false, cells });
     }
+  }
+
+  #property([name, value]: [Node, Node]): Piece[] {
+    return [...this.#pieces(name), mark(": ", value), ...this.#pieces(value)];
   }
 
   /** The value as it is written in the file. A string has no quotes, and its escapes are decoded. */
