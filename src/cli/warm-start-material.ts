@@ -1,4 +1,5 @@
 // What the warm start is trained on: the facts of the material with all their wordings, but for those that are kept for its dev questions.
+import { holdsUncut } from "../base/text.ts";
 import type { SnapshotItem } from "../contract/run-folder.ts";
 import { competition } from "../domain/evaluations/grade.ts";
 import type { Passage } from "../study/passages.ts";
@@ -19,7 +20,7 @@ const firstWordings = 4;
  */
 export function teacherOf(passages: readonly Passage[], kept: readonly Fact[][]) {
   const factsOf = ({ document, text }: Passage): Fact[] =>
-    kept[Number(document)]!.filter(({ answer }) => text.includes(answer));
+    kept[Number(document)]!.filter(({ answer }) => holdsUncut(text, answer));
   const firsts = new Map(
     passages.map((passage) => [
       teacherPrompt(passage),
