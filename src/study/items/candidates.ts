@@ -2,7 +2,7 @@
 // citations and wrong answers.
 import { sha256 } from "../../base/files.ts";
 import { seeded } from "../../base/statistics/random.ts";
-import { hashOf, normalised, shuffled, wordsOf } from "../../base/text.ts";
+import { hashOf, holdsUncut, normalised, shuffled, wordsOf } from "../../base/text.ts";
 import type { SnapshotDocument } from "../../contract/run-folder.ts";
 import { nearestHeading } from "../forms.ts";
 import { headingOf } from "../heading.ts";
@@ -127,13 +127,13 @@ const byAnswer = (items: readonly Verified[], shown: readonly Passage[]): Asked[
 
 /** The passage that contains the answer: for multi_hop the first that contains it, otherwise the item's own passage. */
 const saying = (shown: readonly Passage[], kind: ItemKind, answer: string): Passage =>
-  (kind === "multi_hop" ? shown.find(({ text }) => text.includes(answer)) : undefined) ?? shown[0]!;
+  (kind === "multi_hop" ? shown.find(({ text }) => holdsUncut(text, answer)) : undefined) ?? shown[0]!;
 
 /** Of the units that contain the answer, the one that shares most words with the question; null if none contains it. */
 function unitOf({ units }: Passage, answer: string, question: string): Unit | null {
   const asked = new Set(wordsOf(question));
   const shared = ({ text }: Unit): number => wordsOf(text).filter((word) => asked.has(word)).length;
-  const holding = units.filter(({ text }) => text.includes(answer));
+  const holding = units.filter(({ text }) => holdsUncut(text, answer));
   return holding.reduce<Unit | null>((best, one) => (best === null || shared(one) > shared(best) ? one : best), null);
 }
 
