@@ -55,6 +55,16 @@ test("what was not measured, and other processors, keep their last figures", () 
   });
 });
 
+test("a figure that is not better than the last one does not replace it", () => {
+  const known = { here: { score: last(50), seconds: last(1) } };
+  const after = (points: number, time: number) =>
+    updated(known, "here", "abc", [line(score, [points], last(50)), line(seconds, [time], last(1))]).here!;
+  assert.deepEqual(after(49, 1.1), known.here);
+  assert.deepEqual(after(50, 1), known.here);
+  const better = after(51, 0.9);
+  assert.deepEqual([better.score!.figure, better.seconds!.figure], [51, 0.9]);
+});
+
 test("an alarm of a time counts when the median of three rounds is one; a second start measures nothing", async (context) => {
   const folder = temporaryFolder(context);
   const rounds = [2, 0.9, 1];
@@ -93,6 +103,17 @@ test("three rounds are finished after an interruption", async (context) => {
   const [time] = await take(measurement, where);
   assert.deepEqual(takenOf(time!).figures, [2, 0.5, 3]);
   assert.equal(isAlarm(time!), true);
+});
+
+test("a measurement that gives no number has failed, and is taken again", async (context) => {
+  const figures = [Number.NaN, 50];
+  const measure = async () => ({ score: { figure: figures.shift()!, details: "" } });
+  const measurement = { name: "made up", promises: [score], missing: null, measure };
+  const where = { folder: temporaryFolder(context), last: { score: last(50) }, say: () => {} };
+  const [failed] = await take(measurement, where);
+  assert.deepEqual(failed!.outcome, { failed: "score: gave no number" });
+  assert.equal(isAlarm(failed!), true);
+  assert.deepEqual(takenOf((await take(measurement, where))[0]!).figures, [50]);
 });
 
 test("what lacks a peer is not measured, and is no alarm", async (context) => {

@@ -1,18 +1,18 @@
-// npm run prove:auto [-- --only NAME,NAME --dir FOLDER --threads N --arm auto|supervised --no-write]: three auto-aligns of the starter model, each beside one of
-// as many hours that may only train supervised, and the paired difference of what they made on the sealed questions, written to
-// test/e2e/RESULTS.md. Start it again after an interruption, and it goes on where it was. Nothing else should run on the machine.
-// --arm carries out one of the two and tells nothing; where both are there, a start without it compares them.
+// npm run prove:auto [-- --only NAME,NAME --dir FOLDER --threads N --arm auto|supervised --no-write]: three auto-aligns of the starter
+// model, each beside one of as many hours that may only train supervised, and the paired difference of what they made on the sealed
+// questions, written to test/e2e/RESULTS.md. Start it again after an interruption, and it goes on where it was. Another commit and other
+// options need another FOLDER. Nothing else should run on the machine. --arm runs only one of the two and prints no comparison. Once both
+// have run, a start without --arm compares them.
 import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { wilson } from "../../src/base/statistics/intervals.ts";
 import { compareScores } from "../../src/base/statistics/paired.ts";
 import { readRecipes } from "../../src/domain/alignments/recipes.ts";
 import { declines } from "../../src/domain/evaluations/declines.ts";
-import { competition, grade } from "../../src/domain/evaluations/grade.ts";
 import { resultsOf, writeSection } from "../helpers/results.ts";
 import { type Carried, carried } from "./auto/perform.ts";
 import { type Task, taskNames, taskOf } from "./auto/tasks.ts";
-import { answers, baseModel } from "./prove/experiment.ts";
+import { answers, baseModel, sealedRight } from "./prove/experiment.ts";
 
 const root = resolve(import.meta.dirname, "../..");
 const { values } = parseArgs({
@@ -57,10 +57,9 @@ const carriedAs = (task: Task, arm: Arm): Promise<Carried> =>
 
 async function proven(name: string): Promise<Proven> {
   const task = await taskOf(name);
-  const sealed = task.items.flatMap((item, index) => (item.split === "sealed" ? [{ ...item, index }] : []));
-  const competitors = competition(task.items);
+  const sealed = task.items.filter(({ split }) => split === "sealed");
   const graded = (given: readonly string[]): Graded => ({
-    right: sealed.map((item, at) => grade(given[at]!, { ...item, competitors: competitors(item.index) }).correct),
+    right: sealedRight(task.items, given),
     declined: given.map(declines),
   });
   const made = {} as Proven["made"];

@@ -30,6 +30,7 @@ import type { RowText } from "../../src/run/folder/rows.ts";
 import { findOverlap } from "../../src/study/leakage.ts";
 import { statementsOf } from "../../src/study/passages.ts";
 import { makeCompany } from "../company/company.ts";
+import { commitNow } from "../helpers/commit.ts";
 import { writeEncoder } from "../helpers/encoder.ts";
 import { resultsOf, writeSection } from "../helpers/results.ts";
 import { baseModel, withModel } from "./prove/experiment.ts";
@@ -90,8 +91,8 @@ interface Kept extends LabelledAnswer {
 }
 
 async function answerAll(adapterPath: string): Promise<Kept[]> {
-  // Answers of another adapter, or to other questions, are another file's.
-  const identity = sha256(JSON.stringify([await sha256OfFile(adapterPath), questions]));
+  // Answers of another adapter, to other questions, or by other code, are another file's.
+  const identity = sha256(JSON.stringify([await sha256OfFile(adapterPath), questions, commitNow()]));
   const path = join(values.dir, `answers-${identity.slice(0, 12)}.jsonl`);
   const kept = readLines<Kept>(path);
   if (kept.length === questions.length) return kept;

@@ -9,6 +9,7 @@ import { appendFileSync, existsSync, readFileSync, writeFileSync } from "node:fs
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { parseArgs } from "node:util";
+import { readConfig } from "../../src/base/config.ts";
 import { sha256 } from "../../src/base/files.ts";
 import type { Item } from "../../src/catalog/benchmarks.ts";
 import { chatWriter, isToSearch } from "../../src/domain/benchmarks/create/writing.ts";
@@ -29,7 +30,7 @@ const { values, positionals } = parseArgs({
     items: { type: "string", default: "120" },
     seed: { type: "string", default: "1" },
     threads: { type: "string", default: "2" },
-    model: { type: "string", default: join(root, ".cache/smollm2-135m-instruct-q4_1.gguf") },
+    model: { type: "string", default: readConfig({}).starterModel },
     asks: { type: "string" },
     out: { type: "string" },
     /** No model writes questions. */

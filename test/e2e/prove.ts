@@ -3,11 +3,11 @@
 // interruption, and it goes on where it was.
 import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
-import { type Score, wilson } from "../../src/base/statistics/intervals.ts";
+import { type ClusteredScore, type Score, wilson } from "../../src/base/statistics/intervals.ts";
 import type { Recipe } from "../../src/contract/recipe.ts";
 import { readRecipes } from "../../src/domain/alignments/recipes.ts";
 import { grade } from "../../src/domain/evaluations/grade.ts";
-import { resultsOf, writeSection } from "../helpers/results.ts";
+import { readSection, resultsOf, writeSection } from "../helpers/results.ts";
 import { answers, baseModel, type Experiment, type Outcome, perform } from "./prove/experiment.ts";
 import { examQuestions, sitExam } from "./prove/hamexam.ts";
 import {
@@ -40,6 +40,14 @@ const seed = Number(values.seed);
 const threads = Number(values.threads);
 const recipes = await readRecipes(join(root, "config/recipes"));
 const preset = recipes.get(values.preset)!;
+const names = values.only.split(",");
+const results = resultsOf(import.meta.dirname);
+
+const how = `--seed ${seed} --threads ${threads} --preset ${values.preset} --facts ${values.facts}`;
+const earlier = readSection(results, "prove");
+// Rows that stay are shown under the same heading, so they must have been made in the same way.
+if (values.write && !earlier.includes(`${how}\``) && [...rowsOf(earlier).keys()].some((name) => !names.includes(name)))
+  throw new Error("RESULTS.md has rows that were made with other options: give --no-write");
 
 const without = {
   replay: (recipe: Recipe): Recipe => ({ ...recipe, dataset: { ...recipe.dataset, replay_share: 0 } }),
@@ -155,7 +163,7 @@ async function exam(name: string): Promise<Proven["exam"]> {
 }
 
 const outcomes: Proven[] = [];
-for (const name of values.only.split(",")) {
+for (const name of names) {
   const make = experiments[name];
   if (make === undefined) throw new Error(`--only ${name}: is none of ${Object.keys(experiments).join(", ")}`);
   const given = await make();
@@ -165,7 +173,7 @@ for (const name of values.only.split(",")) {
   outcomes.push(outcome);
   process.stdout.write(`${JSON.stringify(summary(outcome), null, 1)}\n`);
 }
-if (values.write) await writeSection(resultsOf(import.meta.dirname), "prove", (old) => sectionOf(outcomes, old));
+if (values.write) await writeSection(results, "prove", (old) => sectionOf(outcomes, old));
 
 function summary({ name, facts, base, aligned, p, minutes, report, exam }: Proven) {
   const { guards, training, learned } = report;
@@ -199,22 +207,28 @@ function briefly({ rows }: Outcome["report"]): object {
   };
 }
 
-/** The section with the rows of these experiments; the others keep theirs. */
-function sectionOf(done: readonly Proven[], old: string): string {
-  const rows = new Map(
-    old
+/** Lines of the section's table, by experiment. */
+function rowsOf(section: string): Map<string, string> {
+  return new Map(
+    section
       .split("\n")
       .filter((line) => /^\| [\w-]+ \|/.test(line) && !line.startsWith("| Experiment"))
       .map((line) => [line.split("|")[1]!.trim(), line]),
   );
+}
+
+/** The section with the rows of these experiments; the others keep theirs. */
+function sectionOf(done: readonly Proven[], old: string): string {
+  const rows = rowsOf(old);
   for (const outcome of done) rows.set(outcome.name, rowOf(outcome));
   const titles =
     "Experiment|Date|Facts|Sealed, base|Sealed, aligned|p|Retention|General|Format|Refusals|hamexam|Perplexity|KL, nats|Tokens|Minutes|Chosen";
   return [
     "## Knowledge and forgetting",
     "",
-    `\`npm run prove -- --only EXPERIMENT --seed ${seed} --threads ${threads} --preset ${values.preset} --facts ${values.facts}\`, a row each;`,
-    "SmolLM2-135M-Instruct Q4_1. Scores in points with their 95 % intervals (Wilson); p by McNemar over the sealed questions. Guards: points",
+    `\`npm run prove -- --only EXPERIMENT ${how}\`, a row each;`,
+    "SmolLM2-135M-Instruct Q4_1. Scores in points with their 95 % intervals (Wilson); p of the paired comparison over the sealed questions. Where a",
+    "row says of how many facts they are, questions about one fact count together in both; where it does not, each counts alone. Guards: points",
     "before → after, retention over items that the base gets right twice. hamexam: 400 questions of Debian's package by likelihood, chance 25. Minutes: of the run, repair included.",
     "",
     `| ${titles.replaceAll("|", " | ")} |`,
@@ -224,8 +238,9 @@ function sectionOf(done: readonly Proven[], old: string): string {
 }
 
 function rowOf({ name, date, facts, base, aligned, p, minutes, report, exam }: Proven): string {
-  const score = (one: typeof base): string =>
+  const score = (one: Score): string =>
     `${one.score.toFixed(1)} (${one.low.toFixed(1)}–${one.high.toFixed(1)}), n ${one.n}`;
+  const ofFacts = (one: ClusteredScore): string => `${score(one)} of ${one.clusters} facts`;
   const { guards, training } = report;
   const suites = guards?.suites.map(
     ({ base: was, aligned: is, n }) => `${was.toFixed(1)} → ${is.toFixed(1)}, n ${n}`,
@@ -234,6 +249,6 @@ function rowOf({ name, date, facts, base, aligned, p, minutes, report, exam }: P
   const moved = drift ? [`${drift.perplexity_rise.toFixed(2)} %`, drift.kl.toFixed(3)] : ["", ""];
   const chosen = `step ${training.chosen_step}, scale ${training.chosen_scale}, ${training.repaired_steps} of repair`;
   const sat = exam === null ? "" : `${score(exam.base)} → ${score(exam.aligned)}`;
-  const cells = [name, date, facts, score(base), score(aligned), p.toExponential(1), ...suites, sat, ...moved];
+  const cells = [name, date, facts, ofFacts(base), ofFacts(aligned), p.toExponential(1), ...suites, sat, ...moved];
   return `| ${[...cells, training.processed_tokens, minutes.toFixed(1), chosen].join(" | ")} |`;
 }

@@ -1,10 +1,11 @@
 // npm run prove:readers -- sample --run FOLDER [--rows 60 --seed 1] --out FILE: rows that a run trained, for readers who judge each by its
-// passage alone; some of them are planted with an answer of another question. FILE.key says which, and is not for readers.
+// passage alone; beside them some others are planted with an answer of another question. FILE.key says which, and is not for readers. Of
+// 120 rows at most 108 are drawn, and the rest is planted.
 // npm run prove:readers -- rows --documents FOLDER [--rows 60 --seed 1 --threads 2] --out FILE: the same of rows that `standard` makes of
 // documents with the shipped writer, without a run.
-// npm run prove:readers -- questions --writer FOLDER [--passages 25 --rows 200 --seed 1] --out FILE: the same of questions that a writer asks of
+// npm run prove:readers -- questions --writer FOLDER [--passages 25 --rows 60 --seed 1] --out FILE: the same of questions that a writer asks of
 // passages that it never saw; FILE.key has the fluency of each.
-// npm run prove:readers -- items --items FILE --documents FOLDER [--rows 120 --seed 1] --out FILE: the same of a benchmark's items
+// npm run prove:readers -- items --items FILE --documents FOLDER [--rows 60 --seed 1] --out FILE: the same of a benchmark's items
 // (`prove:items -- make`).
 // npm run prove:readers -- score --key FILE.key VERDICTS VERDICTS: what two readers said, how far they agree (Cohen's κ) and how many of the
 // planted rows they caught. A verdict is a line {"number": N, "verdict": "correct" | "awkward" | "wrong"}.
@@ -132,8 +133,11 @@ async function items(): Promise<void> {
 function show(all: readonly (Row & { passages: () => Passage[]; fluency?: number })[], out: string): void {
   const random = seeded(Number(values.seed));
   const rows = shuffled(all, random);
-  const drawn = rows.slice(0, Number(values.rows)).map((row) => ({ row, isPlanted: false }));
-  const planted = rows.slice(drawn.length, drawn.length + Math.round(drawn.length / (plantedEvery - 1))).map((row) => ({
+  // Planted rows are others than the drawn ones, so some must be left for them.
+  const most = Math.floor((rows.length * (plantedEvery - 1)) / plantedEvery);
+  const drawn = rows.slice(0, Math.min(most, Number(values.rows))).map((row) => ({ row, isPlanted: false }));
+  const wanted = Math.max(1, Math.round(drawn.length / (plantedEvery - 1)));
+  const planted = rows.slice(drawn.length, drawn.length + wanted).map((row) => ({
     row: { ...row, answer: otherAnswer(row, rows, random) },
     isPlanted: true,
   }));

@@ -1,7 +1,7 @@
 // npm run prove:regression [-- --rate 0.02 --hours 0.4 --dir FOLDER --threads 2]: an auto-align of `sums` whose supervised phase is
 // planted to harm what the starter model knows, by a peak rate far too high. Told: every decision, what was found to be lost, by which
 // phase, and what was done about it. Fails unless a loss was found, attributed to a phase and repaired or rolled back. Start it again
-// after an interruption, and it goes on where it was.
+// after an interruption, and it goes on where it was. Another commit and other options need another FOLDER.
 import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { readRecipes } from "../../src/domain/alignments/recipes.ts";

@@ -1,8 +1,11 @@
 // npm run prove:study [-- --writer none|shipped|material --language en --passages 50 --phrasings 3 --stages 3 --epochs 2]: what rows of a
 // study teach of passages that no writer was trained on. The writer's held-out passages are the documents; their own questions, in
-// three manners, are asked. A bench to choose forms by, so that no corpus that is measured by has a part in it. With --replay 0.25 the
-// base's own rows are trained beside them, and the drift from the base on forty paragraphs is told. With --corpus the recorded teacher's
-// wordings of a foreign corpus take the place of the writer's material: two thirds of them are trained, the others asked.
+// three manners, are asked. A bench to choose forms by. With --replay 0.25 the base's own rows are trained beside them, and the drift from
+// the base on forty paragraphs is told. With --corpus the recorded teacher's wordings of a foreign corpus take the place of the writer's
+// material: two thirds of them are trained, the others asked.
+//
+// Without --corpus, no corpus that results are measured on has a part in what is chosen by this bench. With --corpus one has: its documents
+// and its recorded teacher's wordings, never a question of its benchmark. Say so wherever a choice rests on it.
 import { readFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -8,6 +8,7 @@ import { installation } from "../../src/base/config.ts";
 import { type Child, startProcess } from "../../src/base/processes.ts";
 import { type Client, type ClientFile, createClient } from "../../src/cli/client.ts";
 import { launcher, plumbline, type Serving, type Settings, startServing } from "../cli/plumbline.ts";
+import { randomWords } from "../helpers/random.ts";
 import {
   type Acknowledged,
   acknowledgedIsThere,
@@ -25,15 +26,10 @@ const settledMs = 30_000;
 
 export const demo = (path: string): string => readFileSync(join(installation, "config/demo", path), "utf8");
 
-/** splitmix32, so that the same moments come again. */
+/** Numbers in [0, 1), the same each time, so that the same moments come again. */
 export function randomFrom(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x9e3779b9) | 0;
-    let word = Math.imul(state ^ (state >>> 16), 0x21f0aaad);
-    word = Math.imul(word ^ (word >>> 15), 0x735a2d97);
-    return ((word ^ (word >>> 15)) >>> 0) / 2 ** 32;
-  };
+  const next = randomWords(seed);
+  return () => next() / 2 ** 32;
 }
 
 /** Kills a process after a time. Null if it was killed; otherwise how it had ended before, and how long that took. */
@@ -85,17 +81,20 @@ export class Killed {
     await child.ended;
   }
 
-  /** Starts, and kills so long after that, wherever the start is by then. */
-  async cutStart(ms: number): Promise<void> {
+  /** Starts, and kills at the moment at which `come` resolves, wherever the start is by then. */
+  async cutStart(come: () => Promise<unknown>): Promise<void> {
     const child = startProcess(launcher, ["serve", "--json", "--attached"], {
       env: { PLUMBLINE_PORT: "0", ...this.#settings },
     });
     child.stdout.resume();
     child.stderr.resume();
-    await delay(ms);
-    this.#dead.push(...descendantsOf(child.pid));
-    child.kill("SIGKILL");
-    await child.ended;
+    try {
+      await come();
+    } finally {
+      this.#dead.push(...descendantsOf(child.pid));
+      child.kill("SIGKILL");
+      await child.ended;
+    }
   }
 
   /** Everything that must hold, some while after a start. */

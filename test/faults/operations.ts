@@ -11,6 +11,7 @@ import Database from "better-sqlite3";
 import { places } from "../../src/base/config.ts";
 import { exitCodes } from "../../src/cli/exit-codes.ts";
 import type { Journal } from "../../src/cli/installation/journal.ts";
+import { commitNow, shortened } from "../helpers/commit.ts";
 import { Installed, makeVersion } from "../helpers/installed.ts";
 import { resultsOf, rowsBySeed, writeSection } from "../helpers/results.ts";
 import { filesIn, makeRelease, unpackHere, unpackInProcess } from "../launcher/small-release.ts";
@@ -24,6 +25,7 @@ const moments = Number(values.moments);
 const seed = Number(values.seed);
 assert.ok(moments > 0 && Number.isInteger(seed), "--moments and --seed are whole numbers");
 
+const commit = shortened(commitNow());
 const random = randomFrom(seed);
 const folder = mkdtempSync(join(tmpdir(), "plumbline-operations-"));
 const it = new Installed(folder);
@@ -209,13 +211,14 @@ function sectionOf(old: string): string {
   const counted = (counts: Map<string, number>): string =>
     [...counts].map(([name, count]) => `${count} ${name}`).join(", ");
   const what = `${counted(done)} (reached when killed: ${counted(upgradesCut)})`;
-  const cells = [kills, late, what, acknowledged.length, broken.length === 0 ? "none" : broken.join("; "), minutes()];
+  const misses = broken.length === 0 ? "none" : broken.join("; ");
+  const cells = [commit, kills, late, what, acknowledged.length, misses, minutes()];
   return `## kill -9 in unpacking, backup, restore and upgrade
 
 \`npm run test:operations -- --moments N --seed S\`, a row a seed. Documents are uploaded all the while. What was cut off is begun again, resumed or undone; after each
 moment the database is sound, every acknowledged document is there with its files (\`verify\`), and of an upgrade one of the two versions serves.
 
-| Seed | Kills | Ended before | Moments | Documents acknowledged | Broken | Minutes |
-| --- | --- | --- | --- | --- | --- | --- |
+| Seed | Commit | Kills | Ended before | Moments | Documents acknowledged | Broken | Minutes |
+| --- | --- | --- | --- | --- | --- | --- | --- |
 ${rowsBySeed(old, seed, cells).join("\n")}`;
 }

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { existsSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { after, test } from "node:test";
-import { isTemporary, sha256OfFile } from "../../src/base/files.ts";
+import { isTemporary, ownerOfTemporary, sha256OfFile } from "../../src/base/files.ts";
 import { type Child, linesOf, startNode } from "../../src/base/processes.ts";
 import { sleep } from "../../src/base/time.ts";
 import { runExit } from "../../src/contract/run-lines.ts";
@@ -20,18 +20,23 @@ after(() => {
 });
 
 /** Of a run that takes all of its steps, whatever its dev questions say. */
-async function folderFor(max_steps = steps): Promise<string> {
-  const folder = await newRunFolder({
-    recipe: (recipe) => ({
-      ...recipe,
-      training: {
-        ...recipe.training,
-        max_steps,
-        epochs: 50,
-        early_stopping: { ...recipe.training.early_stopping, enabled: false },
-      },
-    }),
-  });
+const optionsOf = (max_steps: number): Parameters<typeof newRunFolder>[0] => ({
+  recipe: (recipe) => ({
+    ...recipe,
+    training: {
+      ...recipe.training,
+      max_steps,
+      epochs: 50,
+      early_stopping: { ...recipe.training.early_stopping, enabled: false },
+    },
+  }),
+});
+
+// Folders of other options have a hash of other marks in their adapter, which could then never be the very same file.
+const usual = optionsOf(steps);
+
+async function folderFor(options = usual): Promise<string> {
+  const folder = await newRunFolder(options);
   folders.push(folder);
   return folder;
 }
@@ -109,7 +114,10 @@ async function killRun(child: Child): Promise<void> {
   if (trainer !== undefined) await eventually(() => !isAlive(trainer), "the end of the trainer");
 }
 
-const hasTemporary = (folder: string): boolean => existsSync(folder) && readdirSync(folder).some(isTemporary);
+/** Whether the process is writing something of such a name there. What a killed one left behind does not count. */
+const isWriting = (pid: number, folder: string, name: RegExp): boolean =>
+  existsSync(folder) &&
+  readdirSync(folder).some((one) => isTemporary(one) && ownerOfTemporary(one) === pid && name.test(one));
 
 test("a run killed at each chosen moment goes on bit for bit", async () => {
   const { losses } = await undisturbed;
@@ -118,20 +126,23 @@ test("a run killed at each chosen moment goes on bit for bit", async () => {
     eventsOf(folder)
       .slice(from)
       .some((event) => event.kind === kind && event.phase === phase);
-  const moments: [string, (from: number) => () => boolean][] = [
+  const moments: [string, (from: number, pid: number) => () => boolean][] = [
     ["while preparing", (from) => seen("phase", "preparing", from)],
-    ["rows being written", () => () => hasTemporary(folder) || existsSync(join(folder, "prepared"))],
+    [
+      "rows being written",
+      (_, pid) => () => isWriting(pid, folder, /-prepared$/) || existsSync(join(folder, "prepared")),
+    ],
     ["in the first check", (from) => seen("phase", "checking", from)],
     ["after a step", (from) => seen("step", "training", from)],
-    ["a checkpoint being written", () => () => hasTemporary(join(folder, "checkpoints"))],
+    ["a checkpoint being written", (_, pid) => () => isWriting(pid, join(folder, "checkpoints"), /-\d+$/)],
     ["after a checkpoint", (from) => seen("checkpoint", "training", from)],
     ["after a check", (from) => seen("check", "checking", from)],
     ["while packaging", (from) => seen("phase", "packaging", from)],
-    ["the artefact being written", () => () => hasTemporary(folder)],
+    ["the artefact being written", (_, pid) => () => isWriting(pid, folder, /-artefact$/)],
   ];
   for (const [what, at] of moments) {
     const child = start(folder);
-    await eventually(at(eventsOf(folder).length), what);
+    await eventually(at(eventsOf(folder).length, child.pid), what);
     await killRun(child);
     assertSound(folder, losses);
   }
@@ -180,7 +191,7 @@ test("a run or its trainer killed at random moments goes on bit for bit", async 
 
 test("a killed appliance leaves neither run nor trainer behind", async () => {
   // Events reach the appliance with each heartbeat: the run must still be training then.
-  const folder = await folderFor(1000);
+  const folder = await folderFor(optionsOf(1000));
   const host = startNode(join(import.meta.dirname, "../jobs/executor-host.ts"), [entry, folder]);
   let run: number | undefined;
   for await (const line of linesOf(host.stdout)) {

@@ -4,11 +4,12 @@ import assert from "node:assert/strict";
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { installation, places } from "../../src/base/config.ts";
+import { places } from "../../src/base/config.ts";
 import { Failure } from "../../src/base/errors.ts";
 import { askAdmin } from "../../src/http/admin.ts";
 import { openStore } from "../../src/store/open.ts";
 import { type Serving, startServing } from "../cli/plumbline.ts";
+import { tinyModel } from "../engine/trainer-fixture.ts";
 import { writeAdapter } from "./adapter.ts";
 import { calibrationWith } from "./calibration.ts";
 import type { Mutant } from "./mutants.ts";
@@ -27,11 +28,9 @@ export interface Besieged {
   close(): Promise<void>;
 }
 
-const fixture = (name: string): Buffer => readFileSync(join(installation, "build/fixtures", `${name}.gguf`));
-
 /** Small, of every architecture that is trained, with weights as they are and packed. */
 export const mutated = ["tiny-f32", "tiny-q4_1", "tiny-qwen2-bf16", "tiny-qwen3-q4_1", "tiny-gemma3-f32-untied"].map(
-  (name) => ({ name, content: fixture(name) }),
+  (name) => ({ name, content: readFileSync(tinyModel(name)) }),
 );
 
 /** Under a folder of the caller's. */

@@ -3,13 +3,13 @@ import assert from "node:assert/strict";
 import { copyFileSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { TestContext } from "node:test";
-import { installation } from "../../src/base/config.ts";
+import { installation, readConfig } from "../../src/base/config.ts";
 import { sha256OfFile } from "../../src/base/files.ts";
 import { type Finished, finish, startProcess } from "../../src/base/processes.ts";
 import { launcher, plumbline, temporaryFolder } from "../cli/plumbline.ts";
 import { makeVersion } from "./installed.ts";
 
-export const starter = join(installation, ".cache/smollm2-135m-instruct-q4_1.gguf");
+export const starter = readConfig({}).starterModel;
 export const encoder = join(installation, "test/fixtures/tiny-cross-encoder");
 export const limits = { timeoutMs: 240_000, maxBytes: 1 << 20 };
 

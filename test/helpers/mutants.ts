@@ -1,5 +1,6 @@
 // Model files with one thing wrong: a sound file's parts by their places, and what may be done to each.
 import { pair, u64 } from "../engine/gguf-file.ts";
+import { randomWords } from "./random.ts";
 
 interface Pair {
   key: string;
@@ -20,7 +21,7 @@ interface TensorPlace {
   shapeAt: number;
 }
 
-export interface Layout {
+interface Layout {
   pairs: Pair[];
   tensors: TensorPlace[];
   /** Where the tensors' bytes begin. */
@@ -31,7 +32,7 @@ const sizes: Record<number, number> = { 0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4
 const [u32Type, f32Type, textType, arrayType] = [4, 6, 8, 9];
 
 /** Of a sound file. */
-export function layoutOf(file: Buffer): Layout {
+function layoutOf(file: Buffer): Layout {
   let at = 8;
   const pass = (bytes: number): number => {
     at += bytes;
@@ -89,17 +90,6 @@ export function renamed(file: Buffer, name: string, to: string): Buffer {
   const copy = Buffer.from(file);
   copy.write(to.padEnd(name.length, "_").slice(0, name.length), file.indexOf(name));
   return copy;
-}
-
-/** splitmix32, so that the same mutants come again. */
-export function randomFrom(seed: number): (below: number) => number {
-  let state = seed;
-  return (below) => {
-    state = (state + 0x9e3779b9) | 0;
-    let word = Math.imul(state ^ (state >>> 16), 0x21f0aaad);
-    word = Math.imul(word ^ (word >>> 15), 0x735a2d97);
-    return ((word ^ (word >>> 15)) >>> 0) % below;
-  };
 }
 
 const oddNumbers = [0, 1, 2, 3, 5, 7, 64, 255, 512, 513, 65_535, 2 ** 31 - 1, 2 ** 31, 2 ** 32 - 1];
@@ -187,7 +177,8 @@ export interface Mutant {
 
 /** The mutant of this number, of one of these files by their names; the same each time. */
 export function mutantOf(number: number, sources: readonly { name: string; content: Buffer }[]): Mutant {
-  const random = randomFrom(number);
+  const next = randomWords(number);
+  const random: Random = (below) => next() % below;
   // The first draws after a small seed are alike.
   for (let skipped = 0; skipped < 8; skipped++) random(2);
   const source = oneOf(random, sources);

@@ -15,11 +15,23 @@ export function rowsBySeed(old: string, seed: number, cells: readonly unknown[])
 
 const seedOf = (line: string): number => Number(line.split("|")[1]);
 
-/** Puts `write`, given what the section says so far, in its place: at the end of the file when there is none yet. */
-export async function writeSection(path: string, name: string, write: (old: string) => string): Promise<void> {
-  const [begin, end] = [`<!-- ${name} -->`, `<!-- /${name} -->`];
+const marksOf = (name: string) => ({ begin: `<!-- ${name} -->`, end: `<!-- /${name} -->` });
+
+/** What stands before a section, in it, and behind it. */
+function parted(path: string, name: string): { head: string; old: string; tail: string } {
+  const { begin, end } = marksOf(name);
   const text = existsSync(path) ? readFileSync(path, "utf8") : "# Results\n";
   const [head, rest = ""] = text.split(begin);
   const [old = "", tail = "\n"] = rest.split(end);
-  await writeFileDurably(path, `${head!.trimEnd()}\n\n${begin}\n${write(old)}\n${end}${tail}`);
+  return { head: head!, old, tail };
+}
+
+/** What the section says so far; "" when there is none yet. */
+export const readSection = (path: string, name: string): string => parted(path, name).old;
+
+/** Puts `write`, given what the section says so far, in its place: at the end of the file when there is none yet. */
+export async function writeSection(path: string, name: string, write: (old: string) => string): Promise<void> {
+  const { begin, end } = marksOf(name);
+  const { head, old, tail } = parted(path, name);
+  await writeFileDurably(path, `${head.trimEnd()}\n\n${begin}\n${write(old)}\n${end}${tail}`);
 }

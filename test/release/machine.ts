@@ -14,10 +14,11 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { readConfig } from "../../src/base/config.ts";
 import { type Child, type Finished, finish, startProcess } from "../../src/base/processes.ts";
 
 export const installation = join(import.meta.dirname, "../..");
-export const starterModel = join(installation, ".cache/smollm2-135m-instruct-q4_1.gguf");
+export const { starterModel } = readConfig({});
 const { version } = JSON.parse(readFileSync(join(installation, "package.json"), "utf8")) as { version: string };
 const limits = { timeoutMs: 900_000, maxBytes: 1 << 20 };
 const executable = "/opt/plumbline/plumbline";

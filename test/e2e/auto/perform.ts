@@ -1,9 +1,9 @@
 // An auto-align as the appliance carries it out, over a folder of its own: the run, the looks that it asks for, and at its end the sealed
-// questions asked of what it made by the engine that serves. Whatever is finished is kept: a second start goes on.
-import { existsSync, readFileSync } from "node:fs";
+// questions asked of what it made by the engine that serves. Whatever is finished is kept: a second start of the same commit goes on.
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
-import { makeFolder, sha256OfFile } from "../../../src/base/files.ts";
+import { makeFolder, sha256, sha256OfFile } from "../../../src/base/files.ts";
 import type { AutoAlignRequest } from "../../../src/contract/auto-align.ts";
 import type { Recipe } from "../../../src/contract/recipe.ts";
 import type { RunRequest, RunResult } from "../../../src/contract/run-folder.ts";
@@ -14,6 +14,7 @@ import { competition, grade } from "../../../src/domain/evaluations/grade.ts";
 import type { ModelRef } from "../../../src/engine/generator.ts";
 import { readScores, writeScores } from "../../../src/run/folder/looks.ts";
 import { rewardScore } from "../../../src/run/rewards/metric.ts";
+import { commitNow } from "../../helpers/commit.ts";
 import { answers, baseModel, eventsOf, starterModel, work } from "../prove/experiment.ts";
 import type { Task } from "./tasks.ts";
 
@@ -39,7 +40,10 @@ export async function carried(
   const sealed = numbered.filter(({ split }) => split === "sealed");
   const thirds = thirdsOf(sealed)!;
   const reward = rewardScore(task.request.config, declines);
-  if (!existsSync(join(run, "order.json")))
+  const kept = join(folder, "run.sha256");
+  const identity = sha256(JSON.stringify({ task, request, recipe, commit: commitNow() }));
+  if (!existsSync(join(run, "order.json"))) {
+    writeFileSync(kept, identity);
     await makeRunFolder(folder, {
       alignmentId: "run",
       recipeName: "standard",
@@ -60,6 +64,10 @@ export async function carried(
         thirds: thirds.map(({ length }) => length) as [number, number, number],
       },
     });
+  }
+  // Otherwise the outcome of older code, or of other options, would be told as this one's.
+  if (!existsSync(kept) || readFileSync(kept, "utf8") !== identity)
+    throw new Error(`${run} was made of another task, request, recipe or commit: name another --dir`);
   const scoreOf = (model: ModelRef, name: string, asked: typeof sealed): Promise<string[]> =>
     answers(join(folder, `${name}.json`), model, asked, threads);
   for (let fence = 1, stopping = false; ; fence++) {

@@ -1,4 +1,5 @@
 // Which figure is an alarm, and how promises and their figures are shown. Plain functions: here nothing is measured and nothing read.
+import { shortened } from "../../helpers/commit.ts";
 
 /** What the product promises, in one figure: a line of the table. */
 export interface Promised {
@@ -26,7 +27,7 @@ export interface Taken {
   date: string;
 }
 
-/** The figure of the last time. */
+/** What the next figure is compared with: the best one so far. */
 export interface Last {
   figure: number;
   date: string;
@@ -78,11 +79,16 @@ export function isAlarm({ promised, last, outcome }: Line): boolean {
   return "failed" in outcome;
 }
 
-/** With these figures in place of those of the last time; promises that were not measured keep theirs. */
+/**
+ * With these figures in place of those that they are better than; promises that were not measured keep theirs. A figure that is a little
+ * worse replaces none: many small losses would never be an alarm.
+ */
 export function updated(known: Known, processor: string, commit: string, lines: readonly Line[]): Known {
   const now = lines.flatMap(({ promised, outcome }): [string, Last][] => {
     if (!("taken" in outcome)) return [];
     const figure = Number(figureOf(outcome.taken).toPrecision(4));
+    const was = known[processor]?.[promised.name];
+    if (was !== undefined && (promised.better === "higher" ? figure <= was.figure : figure >= was.figure)) return [];
     return [[promised.name, { figure, date: outcome.taken.date, commit }]];
   });
   return { ...known, [processor]: { ...known[processor], ...Object.fromEntries(now) } };
@@ -122,4 +128,3 @@ function changeOf({ promised, last, outcome }: Line): string {
 
 const shown = ({ digits, unit }: Promised, figure: number): string => `${figure.toFixed(digits)} ${unit}`;
 const signed = (value: number, digits: number): string => `${value < 0 ? "" : "+"}${value.toFixed(digits)}`;
-const shortened = (commit: string): string => commit.replace(/^(\w{7})\w*/, "$1");

@@ -87,7 +87,7 @@ function lacking(given: Given, ...names: (keyof Given)[]): string | null {
 }
 
 /** What a process prints that ends well. It ends with us too: a measurement left behind would slow the next one. */
-export async function printed(name: string, child: Child, limitMinutes: number): Promise<string> {
+async function printed(name: string, child: Child, limitMinutes: number): Promise<string> {
   const stop = (): void => child.kill();
   process.once("exit", stop);
   try {

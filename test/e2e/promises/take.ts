@@ -43,6 +43,8 @@ export async function take(measurement: Measurement, { folder, last, say }: Wher
     while (promises.some((promised) => isOpen(promised, taken.get(promised)!, lastOf(promised)))) {
       const figures = await timed(measurement, say);
       for (const promised of promises) {
+        // No figure is worse than NaN, so it would never be an alarm.
+        if (!Number.isFinite(figures[promised.name]?.figure)) throw new Error(`${promised.name}: gave no number`);
         const date = new Date().toISOString().slice(0, 10);
         const made = withRound(promised, taken.get(promised)!, figures[promised.name]!, date);
         await writeJsonDurably(pathOf(promised), made);

@@ -2,11 +2,12 @@
 // the sealed questions asked of base and artefact by the engine that serves. Whatever is finished is kept: a second start goes on.
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { readConfig } from "../../../src/base/config.ts";
 import { makeFolder, sha256 as sha256Of, sha256OfFile, writeJsonDurably } from "../../../src/base/files.ts";
 import { createLog } from "../../../src/base/log.ts";
 import { startNode } from "../../../src/base/processes.ts";
-import { type Score, wilson } from "../../../src/base/statistics/intervals.ts";
-import { mcnemar } from "../../../src/base/statistics/paired.ts";
+import { type ClusteredScore, scoreOf } from "../../../src/base/statistics/intervals.ts";
+import { compareScores } from "../../../src/base/statistics/paired.ts";
 import type { Recipe } from "../../../src/contract/recipe.ts";
 import type { RunEvent, RunResult, SnapshotDocument } from "../../../src/contract/run-folder.ts";
 import { makeRunFolder, writeRequest } from "../../../src/domain/alignments/snapshot.ts";
@@ -19,10 +20,11 @@ import type { Report } from "../../../src/run/report.ts";
 import { installedWarmStart } from "../../../src/run/warm-start/installed.ts";
 import { languagesOf, mainLanguage } from "../../../src/study/languages.ts";
 import { passagesOf } from "../../../src/study/passages.ts";
+import { installedWriter } from "../../../src/study/writers/installed.ts";
 import { readJsonLines } from "../../helpers/json-lines.ts";
 import { consultTeacher } from "./teacher.ts";
 
-export const starterModel = join(import.meta.dirname, "../../../.cache/smollm2-135m-instruct-q4_1.gguf");
+export const { starterModel } = readConfig({});
 const tests = join(import.meta.dirname, "../..");
 const cli = join(import.meta.dirname, "../../../src/cli/main.ts");
 const quiet = createLog("error", () => {});
@@ -52,9 +54,9 @@ export interface Experiment {
 export interface Outcome {
   name: string;
   facts: number;
-  base: Score;
-  aligned: Score;
-  /** McNemar over the sealed questions. */
+  base: ClusteredScore;
+  aligned: ClusteredScore;
+  /** Of the paired comparison over the sealed questions, where those about one fact count together. */
   p: number;
   /** Of the run, between its events; what lay between two processes is left out. */
   minutes: number;
@@ -98,7 +100,7 @@ export async function perform(folder: string, experiment: Experiment): Promise<O
   }
   if (!existsSync(kept) || readFileSync(kept, "utf8") !== identity)
     throw new Error(
-      `${run} was made of another recipe, warm start, documents, questions or teacher: name another --dir`,
+      `${run} was made of another recipe, writer, warm start, documents, questions or teacher: name another --dir`,
     );
   if (experiment.teacher !== null) await consultTeacher(run, experiment.teacher, experiment.documents);
   const request = {
@@ -114,27 +116,28 @@ export async function perform(folder: string, experiment: Experiment): Promise<O
   const sealed = items.filter((item) => item.split === "sealed");
   const before = await answers(join(run, "sealed-base.json"), baseModel, sealed, experiment.threads);
   const after = await answers(join(run, "sealed-aligned.json"), await alignedModel(run), sealed, experiment.threads);
-  const at = items.flatMap((item, index) => (item.split === "sealed" ? [index] : []));
-  const right = (given: readonly string[]): boolean[] =>
-    sealed.map((item, index) => grade(given[index]!, { ...item, competitors: competitors(at[index]!) }).correct);
-  const [was, is] = [right(before), right(after)];
-  const score = (list: readonly boolean[]): Score => wilson(list.filter(Boolean).length, list.length);
-  const count = (holds: (index: number) => boolean): number => sealed.filter((_, index) => holds(index)).length;
+  const [was, is] = [sealedRight(items, before).map(Number), sealedRight(items, after).map(Number)];
+  const clusters = sealed.map(({ cluster }) => cluster);
   const report = JSON.parse(readFileSync(join(run, "artefact/report.json"), "utf8")) as Report;
   if ((report.rows.teacher?.unasked ?? 0) > 0) throw new Error(`${name}: a part of the teacher's replies was not read`);
   return {
     name,
     facts: new Set(items.map((item) => item.cluster)).size,
-    base: score(was),
-    aligned: score(is),
-    p: mcnemar(
-      count((index) => is[index]! && !was[index]),
-      count((index) => was[index]! && !is[index]),
-    ),
+    base: scoreOf(was, clusters),
+    aligned: scoreOf(is, clusters),
+    p: compareScores(is, was, clusters).p_value,
     minutes: secondsOf(run) / 60,
     date: eventsOf(run).at(-1)!.at.slice(0, 10),
     report,
   };
+}
+
+/** Whether each of the sealed questions was answered right. Answers to the other items compete, too. */
+export function sealedRight(items: readonly Item[], given: readonly string[]): boolean[] {
+  const competitors = competition(items);
+  return items
+    .flatMap((item, index) => (item.split === "sealed" ? [{ ...item, competitors: competitors(index) }] : []))
+    .map((item, at) => grade(given[at]!, item).correct);
 }
 
 /** Hash of what an experiment is made of. A folder is not continued with anything else. */
@@ -146,6 +149,8 @@ const identityOf = ({ recipe, documents, items, teacher, withoutGates }: Experim
       items,
       teacher: teacher === null ? null : sha256Of(readFileSync(join(tests, `${teacher}.jsonl`))),
       withoutGates: withoutGates ?? false,
+      // A teacher writes in the place of the shipped writer.
+      ...(teacher === null && recipe.dataset.synthetic?.enabled !== false && { writer: installedWriter()?.sha256 }),
       ...(recipe.adapter.warm_start !== false && {
         warmStart: installedWarmStart(mainLanguage(languagesOf(passagesOf(documents))))?.sha256,
       }),

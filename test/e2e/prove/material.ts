@@ -87,8 +87,8 @@ const benchmarkFile = "benchmark.jsonl";
 const unseen = 25;
 
 /**
- * A study of passages that no writer was trained on, under their authors' questions: recipes are chosen by it, so that no corpus which
- * is measured has a part in the choice.
+ * A study of passages that no writer was trained on, under their authors' questions. No corpus that results are measured on has a part in
+ * what is chosen by it.
  */
 export async function unseenMaterial(): Promise<Material> {
   const all = await readMaterial();

@@ -205,13 +205,15 @@ export const head: Case[] = [
   {
     id: 14,
     situation: "X-Forwarded-* of 8 KB commas and spaces",
-    expected: "ignored, at once",
+    expected: "ignored, within a second",
     async run(it) {
       const lines = ["For", "Host", "Proto"].map((name) => `X-Forwarded-${name}: ${", ".repeat(1300)}`);
       const from = performance.now();
       const { status } = await it.rawHead(`GET ${documents}`, [host, keyOf(it), ...lines]);
+      const ms = Math.round(performance.now() - from);
       assert.equal(status, 200);
-      return `200 in ${Math.round(performance.now() - from)} ms`;
+      assert.ok(ms < 1000, `${ms} ms`);
+      return `200 in ${ms} ms`;
     },
   },
   {
@@ -264,7 +266,7 @@ export const head: Case[] = [
   {
     id: 17,
     situation: "X-Provider: http://169.254.169.254/",
-    expected: "422, and no connection leaves",
+    expected: "422",
     run: (it) => expects([["it", () => it.chat({}, { headers: { "x-provider": "http://169.254.169.254/" } }), 422]]),
   },
   {

@@ -6,9 +6,10 @@ import { installation, places } from "../../../src/base/config.ts";
 import { Failure } from "../../../src/base/errors.ts";
 import { sha256 } from "../../../src/base/files.ts";
 import { gguf, pair, u32, u64 } from "../../engine/gguf-file.ts";
+import { tinyModel } from "../../engine/trainer-fixture.ts";
 import type { HubRepository } from "../../helpers/hub.ts";
 import { withChatTemplate, withLength, withNumber } from "../../helpers/mutants.ts";
-import { aside, type Case, counted, expects, fixture, type Target } from "./target.ts";
+import { aside, type Case, counted, expects, type Target } from "./target.ts";
 
 let files = 0;
 
@@ -48,7 +49,7 @@ async function refused(
   return counted(came);
 }
 
-const tiny = readFileSync(fixture("tiny-f32"));
+const tiny = readFileSync(tinyModel("tiny-f32"));
 
 const templated = (template: string): Buffer => withChatTemplate(tiny, template);
 
@@ -398,11 +399,11 @@ export const models: Case[] = [
           files: [{ path: "same.gguf", size: content.length, oid: sha256(content) }],
           send: (_, response) => void response.end(content),
         });
-      const source = offer(readFileSync(fixture("tiny-qwen3-q4_1")));
+      const source = offer(readFileSync(tinyModel("tiny-qwen3-q4_1")));
       const take = () => it.ask("/api/v3/models/import", { json: { source }, key: it.adminKey });
       const first = await take();
       assert.equal(first.status, 200, first.text);
-      offer(readFileSync(fixture("tiny-gemma3-f32-untied")));
+      offer(readFileSync(tinyModel("tiny-gemma3-f32-untied")));
       const again = await take();
       assert.ok(again.status === 200 ? again.body.model_id === first.body.model_id : again.status < 500, again.text);
       assert.equal((await it.complete({ model: first.body.model_id, prompt: "a" })).status, 200);
@@ -435,7 +436,7 @@ export const models: Case[] = [
     expected: "after the start nothing is left, and it can be fetched",
     run: (it) =>
       aside(it, {}, async (other) => {
-        const content = readFileSync(fixture("tiny-f32"));
+        const content = readFileSync(tinyModel("tiny-f32"));
         let most = content.length;
         const source = offered(other, "cut", {
           files: [{ path: "cut.gguf", size: content.length, oid: sha256(content) }],

@@ -15,6 +15,7 @@ import { makeRunFolder } from "../../../src/domain/alignments/snapshot.ts";
 import { askAdmin } from "../../../src/http/admin.ts";
 import { openStore, type Store } from "../../../src/store/open.ts";
 import { type Serving, type Settings, startServing } from "../../cli/plumbline.ts";
+import { tinyModel } from "../../engine/trainer-fixture.ts";
 import { writeAdapter } from "../../helpers/adapter.ts";
 import { callOf, type TestCall, type TestReply } from "../../helpers/house.ts";
 import type { Hub } from "../../helpers/hub.ts";
@@ -78,8 +79,6 @@ const settings: Settings = {
   PLUMBLINE_CONNECTIONS_PER_ADDRESS: "10000",
 };
 
-export const fixture = (name: string): string => join(installation, "build/fixtures", `${name}.gguf`);
-
 export class Target implements Asked {
   readonly folder: string;
   readonly data: string;
@@ -96,8 +95,6 @@ export class Target implements Asked {
   /** Over the language model, ada's. */
   deployed = "";
   undeployed = "";
-  /** Set to what is being tried, for who looks at the stalls. */
-  now = "the start";
   /** What it takes for the hub of models. */
   readonly hub: Hub;
   readonly #settings: Settings;
@@ -135,7 +132,7 @@ export class Target implements Asked {
       (await this.call("models.base")).body.base_models as { model_id: string; sha256: string }[];
     const language = await this.until("the starter model", async () => (await bases())[0]);
     this.languageId = language.model_id;
-    this.baseId = (await this.admin("model.import", { path: fixture("tiny-f32"), name: "tiny" })).model_id;
+    this.baseId = (await this.admin("model.import", { path: tinyModel("tiny-f32"), name: "tiny" })).model_id;
     this.#adapter = join(this.folder, "adapter.gguf");
     writeAdapter(this.#adapter);
     const calibration = await calibrationOf(language.sha256);

@@ -401,6 +401,7 @@ export const work: Case[] = [
       for (const name of damaged)
         writeFileSync(join(newest!, "trainer", name), readFileSync(join(newest!, "trainer", name)).fill(0, 100, 200));
       await it.start();
+      assert.ok(damaged.length > 0, "the run had ended and left no checkpoint to damage");
       const end = await ended(it, id);
       assert.equal(end, "COMPLETED");
       return `${damaged.length} files damaged, ${end}`;
