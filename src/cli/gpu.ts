@@ -23,7 +23,7 @@ export async function findGpus(): Promise<Gpus> {
   } catch (error) {
     if (isErrno(error, "ENOENT")) return { found: [], why: "no NVIDIA driver is installed" };
     // This user may not run it. Or it is not there, and this user may not look into one of the folders of PATH.
-    if (isErrno(error, "EACCES")) return { found: [], why: "this user has no nvidia-smi that it may run" };
+    if (isErrno(error, "EACCES")) return { found: [], why: "nvidia-smi is missing, or this user may not run it" };
     throw error;
   }
 }

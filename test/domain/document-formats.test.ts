@@ -8,6 +8,7 @@ import { type Element, type Piece, wordsOf } from "../../src/domain/documents/el
 import { readHtml } from "../../src/domain/documents/read/html.ts";
 import { layOut, type TextItem } from "../../src/domain/documents/read/pdf-layout.ts";
 import { passagesOf } from "../../src/study/passages.ts";
+import { targetsOf } from "../../src/study/targets.ts";
 import { docx, epub, lines, type PdfText, pdf, pptx, scan, xlsx } from "../helpers/document-files.ts";
 import { type DocumentReader, documentReader, type Read } from "../helpers/read-document.ts";
 
@@ -582,6 +583,20 @@ describe("JSON", () => {
       passages.flatMap(({ units }) => units.filter(({ type }) => type === "item").map(({ text }) => text)),
       ["Bo", "Cy", "Cy", "Ada"],
     );
+  });
+
+  test("a record that begins with a question has the question as its heading, as it is asked", async () => {
+    const faq = [
+      { question: "How long is the notice period?", answer: "90 days.", tags: ["contract"] },
+      { question: "Who signs?", answer: "The head.", tags: ["form"] },
+    ];
+    const read = await it.read("faq.json", JSON.stringify(faq));
+    const passages = passagesOf([{ id: "document_faq", name: "faq.json", ...read, media_type: read.mediaType }]);
+    const asked = passages.flatMap((passage) =>
+      targetsOf(passage, []).flatMap(({ kind, before }) => (kind === "asked" ? [before] : [])),
+    );
+    assert.equal(new Set(asked).size, asked.length);
+    for (const { question } of faq) assert.ok(asked.includes(question), question);
   });
 
   test("the place of a chunk holds all of its values, in whatever order the file has them", async () => {

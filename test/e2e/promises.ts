@@ -1,9 +1,9 @@
 // npm run prove:promises [-- --only demo,start,vets,training,serving --dir FOLDER --no-write]
 //                        [--peft-python PYTHON] [--llama-server FILE --peers FOLDER]
 //
-// Whether the product still keeps what it promises: a table on standard output, a line a promise, beside the last figures of the same
-// processor. Exit status 1 is an alarm: a figure worse than 0.85 of the last, or a measurement that failed. Without one, figures that are
-// better become the last ones, in test/e2e/promises.json. To accept a worse figure, remove its promise from that file.
+// Whether the product still keeps what it promises: a table on standard output, a line a promise, beside the best figures so far on the
+// same processor. Exit status 1 is an alarm: a figure worse than 0.85 of the best, or a measurement that failed. Without an alarm, better
+// figures are written to test/e2e/promises.json. To accept a worse figure, remove its promise from that file.
 //
 // PYTHON has torch, transformers, peft and gguf (native/bench/compare.py); in the folder --peers is load.mjs (test/bench/load.ts). Without
 // them, the promises «training» and «serving» are not measured. Nothing else should run on the machine meanwhile.

@@ -27,8 +27,10 @@ export const noJudging = (run: Run): Judging => ({ run, means: run.parts.means, 
 
 /** Returns the run without the document that a reward names as its rubric. No phase uses the reward, but the document is no material. */
 export function withoutRubric(run: Run, block: RewardBlock | null): Run {
-  const ref = block?.rubric_ref ?? null;
-  if (ref === null) return run;
+  const { type = null, rubric_ref: ref = null, composite } = block ?? {};
+  const isRubric =
+    type === null || type === "rubric" || (type === "composite" && Object.hasOwn(composite ?? {}, "rubric"));
+  if (ref === null || !isRubric) return run;
   const documents = run.snapshot.documents.filter((one) => !isNamed(one, ref));
   return withField(run, "snapshot", { ...run.snapshot, documents });
 }

@@ -45,11 +45,11 @@ export function limitsOf(request: AutoAlignRequest, unavailable: readonly Unavai
   };
 }
 
-/** Settings that have no effect on phases of the arms in use, each with the reason. */
 /** Whether reinforcement cannot be left out: a sequence has it, or no other allowed arm trains. */
 export const mustReinforce = ({ sequencing, arms }: Pick<PlanLimits, "sequencing" | "arms">): boolean =>
   sequencing === null ? arms.every((arm) => arm === "reinforce" || arm === "scale") : sequencing.includes("reinforce");
 
+/** Settings that have no effect on phases of the arms in use, each with the reason. */
 function ignoredOf({ method, sequencing, config }: AutoAlignRequest, used: readonly Arm[]): PlanLimits["ignored"] {
   const ignored: PlanLimits["ignored"] = [];
   const redundant = (field: string, why: string): void => void ignored.push({ field, reason: `redundant: ${why}` });

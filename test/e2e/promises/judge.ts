@@ -46,7 +46,7 @@ export interface Line {
   outcome: Outcome;
 }
 
-/** Share of the last figure below which one is an alarm. */
+/** Share of the best figure so far below which one is an alarm. */
 const leastOfLast = 0.85;
 
 export const figureOf = ({ figures }: Taken): number =>
@@ -95,7 +95,7 @@ export function updated(known: Known, processor: string, commit: string, lines: 
 }
 
 export const tableOf = (lines: readonly Line[]): string =>
-  ["| Promise | Figure | Last on this processor | Change | Alarm |", "|---|---|---|---|---|", ...lines.map(rowOf)].join(
+  ["| Promise | Figure | Best on this processor | Change | Alarm |", "|---|---|---|---|---|", ...lines.map(rowOf)].join(
     "\n",
   );
 

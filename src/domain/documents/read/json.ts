@@ -123,12 +123,14 @@ class Writer {
   /**
    * The heading of a list's object: its first property whose value can be a name, as the first cell names a row, or else its number in
    * the list. The name alone could equal an item that refers to the object, and a study drops items that equal a heading (passages.ts).
+   * But a question stands alone, because a study asks it as the heading has it (targets.ts).
    */
   #nameOf(object: Node, number: number): Piece[] {
     const named = propertiesOf(object).find(
       ([, { type, value }]) => type === "number" || (type === "string" && isName(value)),
     );
-    return named === undefined ? [mark(String(number), object)] : this.#property(named);
+    if (named === undefined) return [mark(String(number), object)];
+    return /[?？]$/.test(String(named[1].value)) ? this.#pieces(named[1]) : this.#property(named);
   }
 
   #heading(key: Piece[] | null, level: number): void {
