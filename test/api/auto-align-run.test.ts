@@ -514,7 +514,8 @@ describe("killed and started again", () => {
       },
     });
     try {
-      const of = await project(house, { plan: ["supervised", "look", "pause", "distil"], ends: "REACHED" });
+      const plan = ["supervised", "look", "pause", "distil"];
+      const of = await project(house, { plan, ends: "REACHED", waitsIn: 1, waitsOnce: true });
       const id = await begin(house, of);
       const told: string[] = [];
       const restart = async () => {

@@ -18,6 +18,8 @@ export interface Act {
   isBase?: boolean;
   /** The phase, from 1, in which it works on until it is asked to stop; 0: it prepares on. */
   waitsIn?: number;
+  /** Only the process that comes there first waits. */
+  waitsOnce?: true;
   refusesStop?: boolean;
   /** Where it dies, each once: start, card <step>, phase <number>, before end. */
   diesAt?: string[];
@@ -141,7 +143,7 @@ async function decided({
   end: (outcome: RunResult["outcome"], rest?: Partial<RunResult>) => RunResult;
   die: () => never;
 }): Promise<RunResult> {
-  const { plan, ends = "BUDGET_SPENT", isBase, waitsIn, diesAt = [], diesAlwaysAt, lie } = act;
+  const { plan, ends = "BUDGET_SPENT", isBase, waitsIn, waitsOnce, diesAt = [], diesAlwaysAt, lie } = act;
   const asked = request.auto_align!;
   let [phases, looks] = [0, 0];
   const best = (): string => (phases > 0 && !isBase ? `phase-${phases}` : "base");
@@ -151,6 +153,12 @@ async function decided({
     if (!diesAt.includes(where) || existsSync(mark)) return;
     writeFileSync(mark, "");
     die();
+  };
+  const waitsAt = (phase: number): boolean => {
+    const mark = join(folder, "waited");
+    if (waitsIn !== phase || (waitsOnce && existsSync(mark))) return false;
+    writeFileSync(mark, "");
+    return true;
   };
   const card = (next: Next): void => {
     if (lie === "no_card") return;
@@ -182,7 +190,7 @@ async function decided({
     return stage.isStopping;
   };
   dieOnce("start");
-  if (waitsIn === 0 && (await works(true))) return end("stopped");
+  if (waitsAt(0) && (await works(true))) return end("stopped");
   for (const what of plan) {
     if (what === "pause") {
       if (asked.resumes!.some((resume) => resume.phases === phases && resume.looks === looks)) continue;
@@ -206,7 +214,7 @@ async function decided({
     if (!existsSync(join(place, "adapter.gguf"))) {
       if (asked.stopping) return packaged("STOPPED");
       card({ kind: "phase", phase: { arm: what } } as Next);
-      if (await works(waitsIn === phases + 1)) return end("stopped");
+      if (await works(waitsAt(phases + 1))) return end("stopped");
       dieOnce(`phase ${phases + 1}`);
       mkdirSync(place, { recursive: true });
       writeFileSync(join(place, "adapter.gguf"), `adapter of phase ${phases + 1}`);
