@@ -208,7 +208,17 @@ ${table(head, candidates)}
 <p>Training started from ${training.warm_start === null ? "the base" : "the shipped warm start, an adapter that has learned to answer from memory"}.
 Chosen: step ${training.chosen_step} at scale ${training.chosen_scale}, after ${training.rungs.trained} of ${training.rungs.planned} stages.</p>
 <h2>Loss</h2>${curve(training.losses)}
-${folded(`${rows.rows} training rows by kind`, kinds, ["Kind", { n: "Rows" }])}`;
+${overlapText(rows)}${folded(`${rows.rows} training rows by kind`, kinds, ["Kind", { n: "Rows" }])}`;
+}
+
+function overlapText({
+  overlap_dropped: dropped,
+  overlap_questions: questions,
+  overlap_lost: lost,
+}: Report["rows"]): string {
+  if (dropped === 0) return "";
+  const without = lost === 0 ? "" : ` The facts of ${lost} of them have no other row, so they are not trained.`;
+  return `<p>${questions} benchmark questions occur in training rows. The ${dropped} rows with them were left out.${without}</p>\n`;
 }
 
 /** Draws the losses over the steps. The vertical axis goes from zero to the largest loss. */

@@ -480,6 +480,8 @@ test("rows that give a dev question away, or are too long, are dropped and count
   const { rows } = artefactOf(folder, "report.json");
   assert.ok(rows.overlap_dropped > 0);
   assert.equal(rows.overlap, 0);
+  const page = readFileSync(join(folder, "artefact/report.html"), "utf8");
+  assert.ok(page.includes(`The ${rows.overlap_dropped} rows with them were left out.`));
   assert.ok(!(await readRowTexts(folder)).some((row) => row.messages[0]!.content === asked));
 
   const short = await runNew({
