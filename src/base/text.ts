@@ -93,7 +93,7 @@ export function jaccard(a: ReadonlySet<string>, b: ReadonlySet<string>): number 
 
 const eachJoined = new RegExp(joinedLetter, "gu");
 /** Normalised, and each letter that words may be joined to is a word of its own. */
-const parted = (text: string): string => normalised(text).replace(eachJoined, " $& ").replace(/ +/g, " ").trim();
+const parted = (text: string): string => normalised(text).replace(eachJoined, " $& ").replace(/ {2,}/g, " ").trim();
 
 /** Whether `part` occurs in `whole` as whole words, after normalising both. */
 export function containsWords(whole: string, part: string): boolean {

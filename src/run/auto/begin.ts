@@ -20,7 +20,7 @@ import { adapterName, type OpenedBase } from "../training.ts";
 import { gatingSuites, hoursSince } from "./check.ts";
 import { paysForDeclining } from "./declining.ts";
 import { diagnose, sampledShares } from "./diagnose.ts";
-import { drawn, groupsOf, promptsOf, withPassages } from "./prompts.ts";
+import { drawn, groupsOf, type Prompt, promptsOf, withPassages } from "./prompts.ts";
 import type { ReinforcePlan } from "./reinforce.ts";
 import { drawMaterial } from "./represent/material.ts";
 import { profileOf } from "./represent/profile.ts";
@@ -115,7 +115,8 @@ async function findOut(
   // These hours are not charged here, because the rows and the base's answers came first and report their own hours.
   startUp();
   const began = run.parts.clock.monotonicMs();
-  const unjudged = reinforcePlan === null ? null : await unjudgedPrompts(run, prepared, reinforcePlan, means);
+  const prompts = reinforcePlan === null ? [] : promptsOf(run, prepared.rows, reinforcePlan.sampling);
+  const unjudged = reinforcePlan === null ? null : await unjudgedPrompts(run, prompts, reinforcePlan, means);
   if (unjudged !== null && mustReinforce(limits)) throw unjudged;
   const { dev } = prepared;
   const since = run.parts.clock.monotonicMs();
@@ -135,7 +136,7 @@ async function findOut(
     : isOfUse
       ? await forecastEdits(run, base, prepared, said)
       : noEdits("no dev question is wrong only in its form");
-  const costs = await costsOf(run, base, prepared, reinforcePlan);
+  const costs = await costsOf(run, base, prepared, reinforcePlan && { plan: reinforcePlan, prompts });
   return {
     diagnosis: {
       items,
@@ -154,17 +155,13 @@ async function findOut(
 /** Returns a validation failure if a built-in verifier of the reward can judge none of the prompts; otherwise null. */
 async function unjudgedPrompts(
   run: Run,
-  { rows }: Prepared,
-  { sampling, reward }: ReinforcePlan,
+  prompts: readonly Prompt[],
+  { reward }: ReinforcePlan,
   means: Means,
 ): Promise<Failure | null> {
   const builtin = { ...reward, parts: reward.parts.filter(({ scorer }) => scorer.kind === "builtin") };
-  const prompts = await withPassages(run, builtin, promptsOf(run, rows, sampling));
-  return unjudgedBy(
-    builtin,
-    prompts.map(({ item }) => item),
-    means,
-  );
+  const items = (await withPassages(run, builtin, prompts)).map(({ item }) => item);
+  return unjudgedBy(builtin, items, means);
 }
 
 interface EditForecast {
@@ -216,7 +213,7 @@ async function costsOf(
   run: Run,
   { trainer, hello, model }: OpenedBase,
   { rows }: Prepared,
-  plan: ReinforcePlan | null,
+  reinforcing: { plan: ReinforcePlan; prompts: readonly Prompt[] } | null,
 ): Promise<Omit<Record<Arm, ArmCost>, "represent">> {
   const { recipe } = run.request;
   const { batch_size: size } = recipe.training;
@@ -241,7 +238,7 @@ async function costsOf(
   };
   const supervised = await meanPass(size);
   const distil = recipe.repair === undefined ? 0 : await distilStep(run, trainer, recipe.repair, meanPass);
-  const reinforce = plan === null ? 0 : await reinforceStep(run, trainer, plan, rows, meanPass);
+  const reinforce = reinforcing === null ? 0 : await reinforceStep(run, trainer, reinforcing, meanPass);
   await trainer.dropAdapter(adapterName);
   const inRung = rows.filter((row) => row.rung === 0 && !isReplayed(row)).length;
   return {
@@ -269,14 +266,14 @@ const reinforceSteps = 60;
 async function reinforceStep(
   run: Run,
   trainer: OpenedBase["trainer"],
-  { sampling, innerSteps, environment }: ReinforcePlan,
-  rows: Prepared["rows"],
+  { plan, prompts }: { plan: ReinforcePlan; prompts: readonly Prompt[] },
   meanPass: (count: number) => Promise<number>,
 ): Promise<number> {
+  const { sampling, innerSteps, environment } = plan;
   const { groups, groupSize } = sampling;
+  const asked = groupsOf(prompts.slice(0, groups), groupSize);
   const since = run.parts.clock.monotonicMs();
-  const prompts = promptsOf(run, rows, sampling).slice(0, groups);
-  if (prompts.length > 0) await drawn(run, trainer, groupsOf(prompts, groupSize), { sampling }, 0);
+  if (asked.length > 0) await drawn(run, trainer, asked, { sampling }, 0);
   // A draw may take all its turns, so all of them are charged.
   return (environment.maxTurns * hoursSince(run, since) + (await meanPass(groups * groupSize))) / innerSteps;
 }
