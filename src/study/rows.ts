@@ -1,6 +1,6 @@
 // Makes training rows from targets and their written questions, stage by stage. Written questions come first, and plain forms fill
-// the rest. Plain forms are drawn anew for every stage, so that no stage repeats the wording of another, except for questions that
-// the document itself asks.
+// the rest. Plain forms are drawn anew for every stage. A stage repeats wordings of earlier stages only if a target has no others left,
+// such as a cell of a table with two columns, and questions that the document itself asks.
 
 import { seeded } from "../base/statistics/random.ts";
 import { hashOf, normalised } from "../base/text.ts";
@@ -80,7 +80,9 @@ function questionsOf(
   const language = languageOf(target.passage.language);
   const random = seeded(seed ^ hashOf(target.id + target.answer));
   const forms = formsFor(target);
-  const said = new Set<string>();
+  const phrased = new Set(written.map(({ question }) => normalised(question)));
+  /** Plain forms by their wording. The first was used the longest time ago. */
+  const said = new Map<string, Pick<Asked, "question" | "answer" | "kind">>();
   const made: Pick<Asked, "question" | "answer" | "kind" | "stage">[] = [];
   /** Facts that the writer asks for. A clause may state several; the writer then gives each its own answer. */
   const facts = new Set(written.map(({ answer }) => answer)).size;
@@ -92,19 +94,27 @@ function questionsOf(
   const ofWriter = Math.min(written.length, Math.max(1, wanted - 1));
   let next = 0;
   for (let stage = 0; stage < stages; stage++) {
-    const take = (form: Pick<Form, "question" | "answer">, kind: string): boolean => {
-      const key = normalised(form.question);
-      if (kind !== "writer" && kind !== "asked" && said.has(key)) return false;
-      said.add(key);
+    const earlier = [...said.entries()];
+    const take = (form: Pick<Form, "question" | "answer">, kind: string): void => {
       made.push({ ...form, kind, stage });
-      return true;
     };
     let count = 0;
     for (let i = 0; i < ofWriter; i++, count++) take(written[next++ % written.length]!, "writer");
     for (let tries = 0; forms.length > 0 && count < wanted && tries < 2 * wanted + forms.length; tries++) {
       const form = formOf(target, forms[(stage + tries) % forms.length]!, language, lexicon, random);
-      if (form !== null && take(form, form.kind)) count++;
-      if (target.kind === "asked" && count > 0) break;
+      if (form === null) continue;
+      const key = normalised(form.question);
+      if (form.kind !== "asked" && (said.has(key) || phrased.has(key))) continue;
+      said.set(key, form);
+      take(form, form.kind);
+      count++;
+      if (target.kind === "asked") break;
+    }
+    if (target.kind === "asked") continue;
+    for (const [key, form] of earlier.slice(0, Math.max(0, wanted - count))) {
+      said.delete(key);
+      said.set(key, form);
+      take(form, form.kind);
     }
   }
   return made;

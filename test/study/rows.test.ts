@@ -63,15 +63,33 @@ test("a target has as many rows in a stage as the recipe says, or as many as it 
   assert.deepEqual([...counts], [3], "prose has words enough for three");
 });
 
-test("no stage asks in the words of another; a document's own question alone comes in each", () => {
-  for (const own of Map.groupBy(
-    made({ phrasings: 6, stages: 4 }).filter(isOfTarget),
-    ({ target }) => target,
-  ).values()) {
-    const questions = own.map((row) => normalised(questionOf(row)));
-    if (own[0]!.kind === "asked") assert.deepEqual([own.length, new Set(questions).size], [4, 1]);
-    else assert.equal(new Set(questions).size, questions.length, questions.join("\n"));
+test("a stage asks in new words as long as a target has any, and then in the words used the longest time ago", () => {
+  const rows = made({ phrasings: 6, stages: 8 }).filter(isOfTarget);
+  let repeated = 0;
+  for (const own of Map.groupBy(rows, ({ target }) => target).values()) {
+    const stages = [...Map.groupBy(own, ({ stage }) => stage).values()].map((some) =>
+      some.map((row) => normalised(questionOf(row))),
+    );
+    const all = new Set(stages.flat());
+    if (own[0]!.kind === "asked") {
+      assert.deepEqual([own.length, all.size], [8, 1]);
+      continue;
+    }
+    for (const [stage, questions] of stages.entries()) {
+      assert.equal(new Set(questions).size, questions.length, questions.join("\n"));
+      const before = stages.slice(0, stage);
+      const again = questions.filter((one) => before.flat().includes(one));
+      repeated += again.length;
+      // Words of the last stage come again only if all others came again, too.
+      const rested = [...new Set(before.flat())].filter((one) => !before.at(-1)?.includes(one));
+      if (again.some((one) => before.at(-1)!.includes(one))) assert.ok(rested.every((one) => again.includes(one)));
+      if (again.length > 0) assert.equal(questions.length, Math.min(6, new Set([...before.flat(), ...questions]).size));
+    }
   }
+  assert.ok(repeated > 0, "cells have few wordings");
+  const clauses = made({ phrasings: 4, stages: 3 }).filter(({ target }) => target.startsWith("0.0:"));
+  const wordings = clauses.filter(({ kind }) => kind !== "asked" && kind !== "recall").map(questionOf);
+  assert.equal(new Set(wordings).size, wordings.length, "prose has enough words");
 });
 
 test("the first stage is what a recipe of one stage gets", () => {
