@@ -4,7 +4,7 @@ import { containsWords, shuffled, wordsOf } from "../base/text.ts";
 import { headingOf } from "./heading.ts";
 import { filled, interrogatives, type Language } from "./languages.ts";
 import type { Lexicon } from "./lexicon.ts";
-import { cellsJoin, type Passage } from "./passages.ts";
+import { cellsJoin, type Passage, type Unit } from "./passages.ts";
 import type { SpanKind } from "./spans.ts";
 import type { Rows } from "./tables.ts";
 import { isClause, isQuestion, namesOf, saidOf, type Target } from "./targets.ts";
@@ -150,10 +150,18 @@ function rowQuestion(
   const told = rowNamed(rows, namesOf(cells, asked), random);
   if (told === null) return null;
   const row = told.join(", ");
-  const question =
-    column === "" ? filled(pick(language.row, random), { row }) : filled(pick(language.cell, random), { row, column });
+  const isUnnamed = column === "" || (hasOneCell(unit) && random() < 0.5);
+  const question = isUnnamed
+    ? filled(pick(language.row, random), { row })
+    : filled(pick(language.cell, random), { row, column });
   return { question, told };
 }
+
+/**
+ * Whether a row has a single cell beside its name, as in a glossary. Its name alone then asks for the cell, as people do, who would not
+ * name the column.
+ */
+const hasOneCell = (unit: Unit): boolean => unit.type === "row" && unit.cells.length === 2;
 
 /** Maximum cells that identify a row. */
 const mostTold = 3;
@@ -202,12 +210,13 @@ function keywords(target: Target, language: Language, lexicon: Lexicon, random: 
         const plain = wordsOf(word);
         return plain.length > 0 && plain.every((one) => lexicon.tells(one) && !taken.has(one));
       });
-  const column = target.kind === "cell" ? distinct(told(columnNamed(target))) : [];
+  const needsColumn = target.kind === "cell" && !(hasOneCell(target.unit) && random() < 0.5);
+  const column = needsColumn ? distinct(told(columnNamed(target))) : [];
   const own = distinct([...told(before), ...told(after)]);
-  // Headings alone do not make a question, and neither do two words of a sentence. A query for a cell must name the column,
-  // because the row has a cell in every column.
+  // Headings alone do not make a question, and neither do two words of a sentence. A query for one of several cells of a row must name
+  // the column.
   const isRow = target.unit.type === "row" || target.unit.type === "pair";
-  if (own.length < (isRow ? 1 : fewest) || (target.kind === "cell" && column.length === 0)) return null;
+  if (own.length < (isRow ? 1 : fewest) || (needsColumn && column.length === 0)) return null;
   const asked = isQuestion(earlier) ? distinct(told(earlier)) : [];
   const above = distinct(told(headingOf(passage)).filter(isWord));
   const size = fewest + Math.floor(random() * (most - fewest + 1));

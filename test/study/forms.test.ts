@@ -156,6 +156,22 @@ test("a row is told from all rows of its table, also from those in other passage
   }
 });
 
+test("a row with one cell beside its name is also asked for by its name alone, one with more never", () => {
+  const asksColumn = ({ question }: { question: string }): boolean => wordsOf(question).includes("meaning");
+  const glossary = rowForms(
+    "# Glossary\n\n| Term | Meaning |\n|---|---|\n| Tun | cask of oak |\n| Kip | hide of a calf |\n",
+  );
+  const cells = glossary.filter(({ target }) => target.kind === "cell");
+  assert.ok(cells.some(asksColumn) && !cells.every(asksColumn));
+  assert.ok(
+    cells.every(({ question, answer }) => wordsOf(question).includes(answer.startsWith("cask") ? "tun" : "kip")),
+  );
+  const wide = rowForms(
+    "# Glossary\n\n| Term | Meaning | Since |\n|---|---|---|\n| Tun | cask of oak | 1640 |\n| Kip | hide of a calf | 1702 |\n",
+  ).filter(({ target, answer }) => target.kind === "cell" && !/\d/.test(answer));
+  assert.ok(wide.length > 0 && wide.every(asksColumn));
+});
+
 test("rows that their names do not tell apart are not asked for", () => {
   const rows = "| Monday | 100 |\n| Monday | 110 |\n| Friday | 120 |\n";
   const forms = rowForms(`# Tours\n\n| Day | Room |\n|---|---|\n${rows}`);
