@@ -99,7 +99,7 @@ const subset = 100;
 const corpora = ["water", "vets", "baeckerei"];
 
 type Make = () => Promise<
-  Pick<Experiment, "documents" | "items" | "recipe"> & Partial<Pick<Experiment, "teacher" | "withoutGates">>
+  Pick<Experiment, "documents" | "items" | "recipe"> & Partial<Pick<Experiment, "teacher" | "hook">>
 >;
 
 /** Documents with what the appliance has itself, and with the recorded teacher. */
@@ -115,13 +115,18 @@ function bothWays(name: string, teacher: string, read: () => Promise<Material>):
 /** One factor each, beside «short», which has all. */
 function ablations(corpus: string): Record<string, Make> {
   const made =
-    (change: (recipe: Recipe) => Recipe, more: { withoutGates?: boolean } = {}): Make =>
-    async () => ({ ...(await foreignMaterial(corpus)), recipe: change(shortened(preset)), ...more });
+    (change: (recipe: Recipe) => Recipe, hook?: Experiment["hook"]): Make =>
+    async () => ({
+      ...(await foreignMaterial(corpus)),
+      recipe: change(shortened(preset)),
+      ...(hook !== undefined && { hook }),
+    });
   return {
     [`${corpus}-short`]: made((recipe) => recipe),
     [`${corpus}-no-writer`]: made(plain),
     [`${corpus}-no-warm-start`]: made(cold),
-    [`${corpus}-no-gates`]: made((recipe) => recipe, { withoutGates: true }),
+    [`${corpus}-no-gates`]: made((recipe) => recipe, "open-gates"),
+    [`${corpus}-soft`]: made((recipe) => recipe, "soft-targets"),
     [`${corpus}-no-fresh`]: made(repeated),
   };
 }

@@ -46,8 +46,11 @@ export interface Experiment {
   recipe: Recipe;
   /** The recorded teacher's file under test; null: none is asked. */
   teacher: string | null;
-  /** Questions of writers are trained whatever they are. */
-  withoutGates?: boolean;
+  /**
+   * What an ablation puts in the place of the product's own: gates that let every question through, or a trainer that trains rows of
+   * documents on what the base says with the passage in view.
+   */
+  hook?: "open-gates" | "soft-targets";
   threads: number;
 }
 
@@ -110,7 +113,11 @@ export async function perform(folder: string, experiment: Experiment): Promise<O
     versions: { plumbline: "prove", trainer: "prove" },
   };
   await writeRequest(run, request);
-  const result = await work(run, experiment.withoutGates ? ["--import", openGates] : []);
+  const { hook } = experiment;
+  const result = await work(
+    run,
+    hook === undefined ? [] : ["--import", join(import.meta.dirname, hook, "register.ts")],
+  );
   if (result.outcome !== "completed") throw new Error(`${name}: ${result.error?.code} ${result.error?.message}`);
 
   const sealed = items.filter((item) => item.split === "sealed");
@@ -141,14 +148,14 @@ export function sealedRight(items: readonly Item[], given: readonly string[]): b
 }
 
 /** Hash of what an experiment is made of. A folder is not continued with anything else. */
-const identityOf = ({ recipe, documents, items, teacher, withoutGates }: Experiment): string =>
+const identityOf = ({ recipe, documents, items, teacher, hook }: Experiment): string =>
   sha256Of(
     JSON.stringify({
       recipe,
       documents,
       items,
       teacher: teacher === null ? null : sha256Of(readFileSync(join(tests, `${teacher}.jsonl`))),
-      withoutGates: withoutGates ?? false,
+      hook: hook ?? null,
       // A teacher writes in the place of the shipped writer.
       ...(teacher === null && recipe.dataset.synthetic?.enabled !== false && { writer: installedWriter()?.sha256 }),
       ...(recipe.adapter.warm_start !== false && {
@@ -164,9 +171,6 @@ async function alignedModel(run: string): Promise<ModelRef> {
   const path = join(run, "artefact/adapter.gguf");
   return { ...baseModel, adapter: { id: await sha256OfFile(path), path } };
 }
-
-/** Puts gates that let everything through in the place of the product's. */
-const openGates = join(import.meta.dirname, "open-gates/register.ts");
 
 /** The run of a folder, as the appliance starts it, unless its result is there. */
 export async function work(folder: string, nodeFlags: string[] = []): Promise<RunResult> {
