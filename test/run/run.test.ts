@@ -791,9 +791,9 @@ test("a run starts from the warm start and says so; one whose trainer dies befor
   assert.equal(artefactOf(without, "report.json").training.warm_start, null);
 });
 
-test("a stage that a document is too short to have rows for is skipped", async () => {
+test("a stage without rows is skipped, as those after the first where a document is only recalled as a whole", async () => {
   const [folder, result] = await runNew({
-    documents: [documentOf("The lamp called Orla weighs 3 kg.\n", "text/markdown", "lamp.md")],
+    documents: [documentOf("# Lamps\n\nPlease pay cash.\n", "text/markdown", "lamps.md")],
     dev: null,
     recipe: (recipe) => ({
       ...recipe,
@@ -805,10 +805,9 @@ test("a stage that a document is too short to have rows for is skipped", async (
   const stages = readFileSync(join(folder, "prepared", "rows.jsonl"), "utf8")
     .split("\n")
     .flatMap((line) => (line === "" ? [] : [JSON.parse(line).rung as number]));
-  assert.ok(new Set(stages).size < Math.max(...stages) + 1, `${stages}`);
+  assert.deepEqual(stages, [0]);
   const { rungs, steps } = artefactOf(folder, "report.json").training;
-  assert.deepEqual(rungs, { trained: new Set(stages).size, planned: new Set(stages).size });
-  assert.ok(steps >= new Set(stages).size);
+  assert.deepEqual([rungs, steps], [{ trained: 1, planned: 1 }, 1]);
 });
 
 test("a run killed in each phase and resumed gives the same report", async () => {
