@@ -135,7 +135,8 @@ function unpackRows(bytes: Buffer, targetBytes: Buffer, lines: string): Training
 }
 
 /** Returns the total number of tokens of the rows. */
-export const lengthOf = (rows: readonly TrainingRow[]): number => rows.reduce((sum, row) => sum + row.tokens.length, 0);
+export const lengthOf = (rows: readonly Pick<TrainingRow, "tokens">[]): number =>
+  rows.reduce((sum, row) => sum + row.tokens.length, 0);
 
 /** Returns the row with its weights scaled so that the whole row counts as much as a row of `tokens` trained tokens. */
 export function countedAs(row: TrainingRow, tokens: number): TrainingRow {
@@ -150,7 +151,7 @@ export const packed = (rows: readonly (readonly number[])[]): Rows => ({
 });
 
 /** Converts rows to the form that the trainer takes, and multiplies every weight by `scale`. */
-export function toTrainer(rows: readonly TrainingRow[], scale: number): WeightedRows {
+export function toTrainer(rows: readonly Pick<TrainingRow, "tokens" | "weights">[], scale: number): WeightedRows {
   const total = lengthOf(rows);
   const joined = {
     tokens: new Int32Array(total),

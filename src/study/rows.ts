@@ -94,7 +94,7 @@ function questionsOf(
   const ofWriter = Math.min(written.length, Math.max(1, wanted - 1));
   let next = 0;
   for (let stage = 0; stage < stages; stage++) {
-    const earlier = [...said.entries()];
+    const before = said.size;
     const take = (form: Pick<Form, "question" | "answer">, kind: string): void => {
       made.push({ ...form, kind, stage });
     };
@@ -104,14 +104,12 @@ function questionsOf(
       const form = formOf(target, forms[(stage + tries) % forms.length]!, language, lexicon, random);
       if (form === null) continue;
       const key = normalised(form.question);
-      if (form.kind !== "asked" && (said.has(key) || phrased.has(key))) continue;
+      if (said.has(key) || phrased.has(key)) continue;
       said.set(key, form);
       take(form, form.kind);
       count++;
-      if (target.kind === "asked") break;
     }
-    if (target.kind === "asked") continue;
-    for (const [key, form] of earlier.slice(0, Math.max(0, wanted - count))) {
+    for (const [key, form] of [...said].slice(0, Math.min(before, wanted - count))) {
       said.delete(key);
       said.set(key, form);
       take(form, form.kind);

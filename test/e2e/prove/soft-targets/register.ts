@@ -1,12 +1,7 @@
-// node --import: whoever imports the trainer's process gets the one beside this file. For an ablation: the product has no such switch.
-import { registerHooks } from "node:module";
+// node --import: whoever imports the trainer's process gets the one beside this file.
+import { replaceModule } from "../replaced-module.ts";
 
-const trainer = new URL("../../../../src/engine/train/trainer-process.ts", import.meta.url).href;
-const soft = new URL("./trainer.ts", import.meta.url).href;
-
-registerHooks({
-  resolve(specifier, context, next) {
-    const resolved = next(specifier, context);
-    return resolved.url === trainer && context.parentURL !== soft ? { ...resolved, url: soft } : resolved;
-  },
-});
+replaceModule(
+  new URL("../../../../src/engine/train/trainer-process.ts", import.meta.url),
+  new URL("./trainer.ts", import.meta.url),
+);

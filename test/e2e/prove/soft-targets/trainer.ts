@@ -4,33 +4,37 @@ import { join } from "node:path";
 import { createLog } from "../../../../src/base/log.ts";
 import { formatTrainingRow } from "../../../../src/engine/format/chat-format.ts";
 import { openTokenizer } from "../../../../src/engine/serve/generator.ts";
-import { restOfVocabulary, type Trainer, type WeightedRows } from "../../../../src/engine/train/trainer.ts";
+import type { Trainer, WeightedRows } from "../../../../src/engine/train/trainer.ts";
 import { startTrainer as start } from "../../../../src/engine/train/trainer-process.ts";
+import { askTeacher, withSoftTargets } from "../../../../src/run/distil.ts";
 import { readRequest, readSnapshot } from "../../../../src/run/folder/request.ts";
 import { preparedFolder, rowTexts } from "../../../../src/run/folder/rows.ts";
 import { isReplayed } from "../../../../src/run/replay.ts";
+import { type TrainingRow, toTrainer } from "../../../../src/run/rows.ts";
 import { passagesOf } from "../../../../src/study/passages.ts";
 import type { StudyRow } from "../../../../src/study/row.ts";
 import { readJsonLines } from "../../../helpers/json-lines.ts";
 
-/** Likeliest tokens of a position that are its targets; all others are one more. As many as `standard` has for replayed rows. */
-const topK = 64;
 const folder = process.argv[3]!;
 
 /** A row as the base sees it, with passage and answer before the question. */
-interface Shown {
-  tokens: Int32Array;
-  weights: Float32Array;
+type Shown = Pick<TrainingRow, "tokens" | "weights">;
+
+interface Documents {
+  /** Every row of the documents by its tokens, as the base sees it. */
+  rows: ReadonlyMap<string, Shown>;
+  /** Likeliest tokens that are a position's targets; as many as replayed rows have. */
+  topK: number;
 }
 
 export const startTrainer: typeof start = (options) => {
   const inner = start(options);
-  let shown: Promise<ReadonlyMap<string, Shown>> | null = null;
+  let documents: Promise<Documents> | null = null;
   /** Resolves when all passes so far were sent. The optimizer's step is sent after them, although its caller does not wait. */
   let sent: Promise<unknown> = Promise.resolve();
   const forwardBackward: Trainer["forwardBackward"] = async (adapter, rows) => {
-    shown ??= shownRows();
-    const passed = shown
+    documents ??= readDocuments();
+    const passed = documents
       .then((known) => softened(inner, rows, known))
       .then((soft) => [inner.forwardBackward(adapter, soft)]);
     sent = Promise.all([sent, passed]);
@@ -51,8 +55,7 @@ export const startTrainer: typeof start = (options) => {
 
 const keyOf = (tokens: Int32Array): string => tokens.join();
 
-/** Every row of the documents by its tokens, as the base sees it. */
-async function shownRows(): Promise<ReadonlyMap<string, Shown>> {
+async function readDocuments(): Promise<Documents> {
   const request = await readRequest(folder);
   const { documents } = await readSnapshot(folder, request);
   const passages = passagesOf(documents, request.organisation ?? null);
@@ -74,64 +77,34 @@ async function shownRows(): Promise<ReadonlyMap<string, Shown>> {
     }),
   );
   await dispose();
-  return shown;
+  return { rows: shown, topK: request.recipe.dataset.replay_top_k! };
 }
 
-async function softened(
-  trainer: Trainer,
-  rows: WeightedRows,
-  shown: ReadonlyMap<string, Shown>,
-): Promise<WeightedRows> {
-  const places = topK + 1;
-  const { tokens, rowLengths } = rows;
-  if (rows.soft !== undefined && rows.soft.targets.length !== tokens.length * places)
-    throw new Error("replayed rows have another number of soft targets");
-  const soft = rows.soft ?? {
-    targets: new Int32Array(tokens.length * places),
-    weights: new Float32Array(tokens.length * places),
-  };
-  const weights = rows.weights.slice();
+/** The rows of the documents among `rows` are those whose tokens have weights; replayed rows have soft targets in their place. */
+async function softened(trainer: Trainer, rows: WeightedRows, { rows: known, topK }: Documents): Promise<WeightedRows> {
+  const seen: Shown[] = [];
   let from = 0;
-  const own: { from: number; seen: Shown; trained: number[] }[] = [];
-  for (const length of rowLengths) {
+  for (const length of rows.rowLengths) {
     const end = from + length;
-    const trained = Array.from({ length }, (_, at) => from + at).filter((at) => rows.weights[at] !== 0);
-    if (trained.length > 0) {
-      const seen = shown.get(keyOf(tokens.slice(from, end)));
-      if (seen === undefined) throw new Error("a row that is none of the documents'");
-      own.push({ from, seen, trained });
+    if (rows.weights.subarray(from, end).some((weight) => weight !== 0)) {
+      const row = known.get(keyOf(rows.tokens.subarray(from, end)));
+      if (row === undefined) throw new Error("a row that is none of the documents'");
+      seen.push(row);
     }
     from = end;
   }
-  if (own.length === 0) return rows;
-  const { top } = await trainer.forward(
-    null,
-    {
-      tokens: Int32Array.from(own.flatMap(({ seen }) => [...seen.tokens])),
-      rowLengths: Int32Array.from(own, ({ seen }) => seen.tokens.length),
-      weights: Float32Array.from(own.flatMap(({ seen }) => [...seen.weights])),
+  if (seen.length === 0) return rows;
+  const said = await askTeacher(trainer, toTrainer(seen, 1), topK);
+  if (said.top.tokens.length !== topK * rows.weights.filter((weight) => weight !== 0).length)
+    throw new Error("an answer has other tokens in view of the passage");
+  const { soft, ...made } = withSoftTargets(rows, said);
+  const { targets, weights } = rows.soft ?? soft!;
+  // A place has targets of one of the two.
+  return {
+    ...made,
+    soft: {
+      targets: soft!.targets.map((target, at) => target || targets[at]!),
+      weights: soft!.weights.map((weight, at) => weight || weights[at]!),
     },
-    topK,
-  );
-  let at = 0;
-  for (const { seen, trained } of own) {
-    const answer = [...seen.weights.keys()].filter((place) => seen.weights[place] !== 0);
-    if (answer.length !== trained.length) throw new Error("an answer has other tokens in view of the passage");
-    for (const [index, place] of trained.entries()) {
-      const taken = weights[place]!;
-      weights[place] = 0;
-      let rest = 1;
-      for (let k = 0; k < topK; k++) {
-        const entry = (at + answer[index]!) * topK + k;
-        const probability = Math.exp(top.logprobs[entry]!);
-        soft.targets[place * places + k] = top.tokens[entry]!;
-        soft.weights[place * places + k] = taken * probability;
-        rest -= probability;
-      }
-      soft.targets[place * places + topK] = restOfVocabulary;
-      soft.weights[place * places + topK] = taken * Math.max(0, rest);
-    }
-    at += seen.tokens.length;
-  }
-  return { ...rows, weights, soft };
+  };
 }
