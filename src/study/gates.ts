@@ -37,8 +37,6 @@ const teacherUnguessed = Math.LN2;
  * asked about texts unlike its material were wrong, by two readers (test/e2e/RESULTS.md).
  */
 const leastFluent = -0.3;
-/** Minimum gain, in nats, in the answer's log-likelihood when the base sees the question. The base does not see the passage. */
-const leastRaised = 18;
 
 export interface GateParts {
   lexicon: Lexicon;
@@ -80,8 +78,6 @@ export async function passGates(
   if (writer.fluency !== null) {
     const nats = await writer.fluency(left);
     left = gate("fluent", left, (_, at) => nats[at]! >= leastFluent);
-    const raised = await raisedBy(left, base);
-    left = gate("raises_answer", left, (_, at) => raised[at]! >= leastRaised);
     left = gate("knows_names", left, namesAreKnown);
   }
   if (writer.read !== null) {
@@ -102,21 +98,6 @@ async function answersBy(base: Speaker, rows: readonly { shown: string; target: 
 }
 
 const asking = (question: string): string => `Question: ${question}\n`;
-
-/** Gain in the answer's log-likelihood from each question, compared with no question, in nats. */
-async function raisedBy(written: readonly Written[], base: Speaker): Promise<number[]> {
-  const targets = [...new Set(written.map(({ target }) => target))];
-  const unasked = await answersBy(
-    base,
-    targets.map((target) => ({ shown: "", target })),
-  );
-  const before = new Map(targets.map((target, at) => [target, unasked[at]!]));
-  const asked = await answersBy(
-    base,
-    written.map(({ target, question }) => ({ shown: asking(question), target })),
-  );
-  return written.map(({ target }, at) => asked[at]! - before.get(target)!);
-}
 
 /**
  * Returns the targets whose answer the base does not know without the passage. These are answers that cannot be guessed from the

@@ -40,10 +40,9 @@ const base: Speaker = {
   score: async (rows) =>
     rows.map(({ prompt, text }) => {
       const tokens = text.trim().split(" ").length;
-      // The answer is worth 1 nat a token with the passage in view, 2.5 without, and 12 where nothing, or nothing to the point, is asked.
-      const isAsked = prompt !== "Answer:" && !prompt.includes("pointless");
+      // The answer is worth 1 nat a token with the passage in view, and 2.5 without.
       const known = prompt.includes("familiar") ? 0.1 : 1;
-      const nats = prompt.startsWith("The crossing") || /guessed|familiar/.test(prompt) ? known : isAsked ? 2.5 : 12;
+      const nats = prompt.startsWith("The crossing") || /guessed|familiar/.test(prompt) ? known : 2.5;
       return { ends: [], logprobs: Array<number>(tokens).fill(-nats) };
     }),
 };
@@ -67,7 +66,6 @@ const gates = [
   "stands_alone",
   "unlike_siblings",
   "fluent",
-  "raises_answer",
   "knows_names",
   "answered_in_view",
   "needs_passage",
@@ -117,7 +115,6 @@ const dropped: [gate: string, why: string, question: string][] = [
   ["stands_alone", "finds none", "How much time must one allow?"],
   ["answered_in_view", "read otherwise", "How long does the misread crossing to Skarvik take?"],
   ["fluent", "no sentence", "zqx crossing zqx Skarvik takes zqx?"],
-  ["raises_answer", "says nothing of it", "How pointless is the crossing to Skarvik for boats?"],
   ["knows_names", "a garbled name", "How long does the crossing to Skarvikvik take?"],
   ["knows_names", "another figure", "How long does the crossing to Skarvik take for 7 euros?"],
   ["needs_passage", "known anyway", "How long does a guessed crossing to Skarvik take?"],
@@ -199,7 +196,7 @@ test("a teacher's words need not be the passage's, and are taken for sentences; 
   );
   assert.deepEqual(
     counts.map(({ gate }) => gate),
-    gates.filter((gate) => gate !== "answered_in_view" && !["fluent", "raises_answer", "knows_names"].includes(gate)),
+    gates.filter((gate) => gate !== "answered_in_view" && !["fluent", "knows_names"].includes(gate)),
   );
 });
 

@@ -94,7 +94,6 @@ test("a writer's questions that pass the gates are trained, and the report count
       ["stands_alone", 4, 4],
       ["unlike_siblings", 4, 4],
       ["fluent", 4, 4],
-      ["raises_answer", 4, 4],
       ["knows_names", 4, 4],
       ["answered_in_view", 4, 4],
       ["needs_passage", 4, 4],

@@ -262,7 +262,7 @@ export const de = {
 		stands_alone: "für sich verständlich",
 		unlike_siblings: "anders als ihre Geschwister",
 		fluent: "flüssig",
-		raises_answer: "macht die Antwort wahrscheinlicher",
+		knows_names: "entstellt keinen Namen",
 		answered_in_view: "mit der Passage vor Augen beantwortet",
 		needs_passage: "braucht die Passage",
 		paraphrase: "keine Umschreibung einer anderen",

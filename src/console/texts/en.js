@@ -259,7 +259,7 @@ export const en = {
 		stands_alone: "understood by itself",
 		unlike_siblings: "different from its siblings",
 		fluent: "fluent",
-		raises_answer: "makes the answer likelier",
+		knows_names: "garbles no name",
 		answered_in_view: "answered with the passage at hand",
 		needs_passage: "needs the passage",
 		paraphrase: "no paraphrase of another",

@@ -21,7 +21,7 @@ export interface Asked {
   passage: Passage;
   question: string;
   answer: string;
-  /** Its manner, and whether it passes every gate, every one but its two likelihoods (fluent, raises_answer), or not. */
+  /** Its manner, and whether it passes every gate, every one but those on how it is written (fluent, knows_names), or not. */
   kind: string;
   /** Nats a token. */
   fluency: number;
@@ -58,12 +58,12 @@ export async function askedByWriter(folder: string, passages: number): Promise<A
     const lexicon = lexiconOf(chosen);
     const passing = async (of: typeof writer) =>
       new Set((await passGates(written, { lexicon, writer: of, base: speaker(null) })).kept);
-    const [all, butLikelihoods] = [await passing(writer), await passing({ ...writer, fluency: null })];
+    const [all, butHowWritten] = [await passing(writer), await passing({ ...writer, fluency: null })];
     return written.map((one, at) => ({
       passage: one.target.passage,
       question: one.question,
       answer: one.target.answer,
-      kind: `${manner[at % manners.length]}, ${all.has(one) ? "kept" : butLikelihoods.has(one) ? "kept but for its likelihoods" : "dropped"}`,
+      kind: `${manner[at % manners.length]}, ${all.has(one) ? "kept" : butHowWritten.has(one) ? "kept but for how it is written" : "dropped"}`,
       fluency: nats[at]!,
     }));
   } finally {
