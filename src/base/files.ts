@@ -98,3 +98,6 @@ export const makeFolder = (folder: string): Promise<unknown> => mkdir(folder, { 
 
 export const isErrno = (error: unknown, ...codes: string[]): boolean =>
   error instanceof Error && codes.includes(String((error as NodeJS.ErrnoException).code));
+
+/** Whether a file is there and cannot be read. */
+export const isUnreadable = (error: unknown): boolean => isErrno(error, "EIO", "EACCES", "EPERM", "EISDIR");

@@ -274,6 +274,7 @@ test("a file that the data folder lacks, or that is damaged, is no backup but a 
   for (const [meddle, problem] of [
     [() => appendFileSync(blob, "x"), /has the SHA-256/],
     [() => rmSync(blob), /does not exist/],
+    [() => mkdirSync(blob), /cannot be read/],
   ] as const) {
     meddle();
     await assert.rejects(backup(join(folder, "backup")), (error: Failure) => {

@@ -12,7 +12,7 @@ import { join, resolve, sep } from "node:path";
 import { places } from "../../base/config.ts";
 import { type Content, Damaged, partsOf } from "../../base/content.ts";
 import { Failure } from "../../base/errors.ts";
-import { isErrno } from "../../base/files.ts";
+import { isErrno, isUnreadable } from "../../base/files.ts";
 import { copyDatabase, problemsOf, schemaVersion } from "../../store/snapshot.ts";
 import type { Manifest, ManifestFile } from "./manifest.ts";
 import { type Named, readNamed } from "./named.ts";
@@ -91,7 +91,7 @@ async function attemptBackup(
   }
 }
 
-/** Adds a file to the backup. Throws ENOENT, and Damaged if its hash is not the expected one. */
+/** Adds a file to the backup. Throws ENOENT, and Damaged if it cannot be read or its hash is not the expected one. */
 async function addFile(
   target: Target,
   source: string,
@@ -99,7 +99,9 @@ async function addFile(
   copied: BackupReport["copied"],
   onBytes: (bytes: number) => void,
 ): Promise<Content> {
-  const file = await open(source, "r");
+  const file = await open(source, "r").catch((error) => {
+    throw readingError(error);
+  });
   try {
     // Copy only the bytes that exist now. Bytes that are appended later are not part of this backup.
     const { size: bytes } = await file.stat();
@@ -115,12 +117,20 @@ async function addFile(
 
 async function* counted(parts: AsyncIterable<Buffer>, onBytes: (bytes: number) => void): AsyncGenerator<Buffer> {
   let bytes = 0;
-  for await (const part of parts) {
-    bytes += part.length;
-    onBytes(bytes);
-    yield part;
+  try {
+    for await (const part of parts) {
+      bytes += part.length;
+      onBytes(bytes);
+      yield part;
+    }
+  } catch (error) {
+    throw readingError(error);
   }
 }
+
+/** Damaged for a file that is there and cannot be read, else the same error. */
+const readingError = (error: unknown): unknown =>
+  isUnreadable(error) ? new Damaged(`cannot be read (${(error as NodeJS.ErrnoException).code})`) : error;
 
 async function addFiles(
   target: Target,
@@ -184,6 +194,7 @@ async function addRunFile(
     return { ...content, modified_ms };
   } catch (error) {
     if (isErrno(error, "ENOENT", "ENOTDIR")) return null;
+    if (error instanceof Damaged) throw new Failure("backup_incomplete", `${source} ${error.message}`);
     throw error;
   }
 }

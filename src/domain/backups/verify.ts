@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { places } from "../../base/config.ts";
 import { Damaged, hashParts, writeParts } from "../../base/content.ts";
-import { isErrno, sha256OfFile } from "../../base/files.ts";
+import { isErrno, isUnreadable, sha256OfFile } from "../../base/files.ts";
 import { problemsOf } from "../../store/snapshot.ts";
 import type { Backup } from "./manifest.ts";
 import { type Named, type NamedFile, readNamed } from "./named.ts";
@@ -54,7 +54,7 @@ async function problemOfContent(backup: Backup, sha256: string, bytes: number): 
 function wordsOf(error: unknown): string {
   if (error instanceof Damaged) return error.message;
   if (isErrno(error, "ENOENT", "ENOTDIR")) return "does not exist";
-  if (isErrno(error, "EIO", "EACCES", "EPERM", "EISDIR")) return "cannot be read";
+  if (isUnreadable(error)) return "cannot be read";
   throw error;
 }
 
