@@ -27,7 +27,10 @@ export function reportOf(
   const { alignment_id, recipe_name, recipe, base, documents, dev, versions, budget } = run.request;
   const { chosen } = exported;
   const learned = learnedOf(run, chosen, prepared.rows);
-  const help = helpOf(learned, chosen, silentOf(prepared.report.study));
+  const help = helpOf(learned, chosen, {
+    silent: silentOf(prepared.report.study),
+    taught: prepared.report.teacher !== null,
+  });
   const { seconds: rowSeconds, ...rows } = prepared.report;
   return {
     format: 2 as const,
@@ -150,7 +153,7 @@ function learnedOf(run: Run, chosen: Exported["chosen"], rows: readonly Training
 function helpOf(
   learned: ReturnType<typeof learnedOf>,
   { guards, penalty, candidates }: { guards: GuardResults | null; penalty: number; candidates: readonly Candidate[] },
-  silent: number,
+  { silent, taught }: { silent: number; taught: boolean },
 ): string[] {
   const untrained = learned.missed.filter((one) => !one.taught).length;
   const trained = learned.missed.length - untrained;
@@ -164,7 +167,11 @@ function helpOf(
     },
     {
       weight: trained,
-      text: `${trained} missed questions were trained in other words. More wordings (preset thorough) or a larger base model help.`,
+      text: `${trained} missed questions were trained in other words. ${
+        taught
+          ? "More wordings (preset thorough) or a larger base model help."
+          : "Without a teacher, questions have few words that the documents do not have. A teacher helps most (teacher_model): another model that reads the documents and writes the questions."
+      }`,
     },
     {
       weight: silent,

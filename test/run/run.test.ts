@@ -109,6 +109,24 @@ test("a user is told when passages or answers of a teacher cannot be used", asyn
   });
 });
 
+test("what helps questions that were trained in other words is a teacher, and more wordings where there is one", async () => {
+  const documents = [documentOf("# Lamps\n\nThe lamp called Orla weighs 3 kg.\n", "text/markdown", "things.md")];
+  const say = async (): Promise<string> => JSON.stringify({ answer: "3 kg", questions: ["How heavy is Orla?"] });
+  for (const [teacher, help] of [
+    [null, /^1 missed questions were trained in other words\. .* A teacher helps most/],
+    [{ model: "teacher", provider: null }, /^1 missed questions were trained in other words\. More wordings/],
+  ] as const) {
+    const folder = await folderFor({
+      ...{ documents, teacher, dev: [devItem(1, "What would Orla do to a pair of scales?", "3 kg")] },
+      recipe: (recipe) => ({ ...recipe, training: { ...recipe.training, max_steps: 1 } }),
+    });
+    if (teacher !== null) await askTeacher(folder, passagesOf(documents), { say, together: 1 });
+    const result = await runAlignment(folder, partsOf({}));
+    assert.equal(result.outcome, "completed", result.error?.message);
+    assert.match(artefactOf(folder, "report.json").help[0], help);
+  }
+});
+
 test("a user is told of passages that a teacher was never asked about", async () => {
   const text = "# Lamps\n\nThe lamp called Orla weighs 3 kg.\n\n# Boats\n\nThe boat called Vigo carries 7 people.\n";
   const documents = [documentOf(text, "text/markdown", "things.md")];
