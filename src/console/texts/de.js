@@ -305,7 +305,8 @@ export const de = {
 		organisation: "Organisation",
 		"organisation.hint": "Wessen Dokumente es sind. Optional.",
 		teacher: "Lehrermodell",
-		"teacher.hint": "Der Name eines stärkeren Modells, das die Trainingsfragen schreibt. Optional, aber bei Fließtext hilft es am meisten: Es fragt mit Wörtern, die in den Dokumenten nicht stehen.",
+		"teacher.hint":
+			"Der Name eines stärkeren Modells, das die Trainingsfragen schreibt. Optional, aber bei Fließtext hilft es am meisten: Es fragt mit Wörtern, die in den Dokumenten nicht stehen.",
 		provider: "Upstream",
 		"provider.hint": "Passagen der Dokumente werden dorthin gesendet.",
 		estimate: "Schätzen",

@@ -302,7 +302,8 @@ export const en = {
 		organisation: "Organisation",
 		"organisation.hint": "Whose documents these are. Optional.",
 		teacher: "Teacher model",
-		"teacher.hint": "The name of a stronger model that writes the training questions. Optional, but with prose it helps most: it asks in words that the documents do not have.",
+		"teacher.hint":
+			"The name of a stronger model that writes the training questions. Optional, but with prose it helps most: it asks in words that the documents do not have.",
 		provider: "Upstream",
 		"provider.hint": "Passages of the documents are sent to it.",
 		estimate: "Estimate",
