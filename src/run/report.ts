@@ -29,7 +29,7 @@ export function reportOf(
   const learned = learnedOf(run, chosen, prepared.rows);
   const help = helpOf(learned, chosen, {
     silent: silentOf(prepared.report.study),
-    taught: prepared.report.teacher !== null,
+    hasTeacher: prepared.report.teacher !== null,
   });
   const { seconds: rowSeconds, ...rows } = prepared.report;
   return {
@@ -153,7 +153,7 @@ function learnedOf(run: Run, chosen: Exported["chosen"], rows: readonly Training
 function helpOf(
   learned: ReturnType<typeof learnedOf>,
   { guards, penalty, candidates }: { guards: GuardResults | null; penalty: number; candidates: readonly Candidate[] },
-  { silent, taught }: { silent: number; taught: boolean },
+  { silent, hasTeacher }: { silent: number; hasTeacher: boolean },
 ): string[] {
   const untrained = learned.missed.filter((one) => !one.taught).length;
   const trained = learned.missed.length - untrained;
@@ -168,7 +168,7 @@ function helpOf(
     {
       weight: trained,
       text: `${trained} missed questions were trained in other words. ${
-        taught
+        hasTeacher
           ? "More wordings (preset thorough) or a larger base model help."
           : "Without a teacher, questions have few words that the documents do not have. A teacher helps most (teacher_model): another model that reads the documents and writes the questions."
       }`,

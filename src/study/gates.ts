@@ -89,16 +89,6 @@ export async function passGates(
   return { kept: left, counts };
 }
 
-/** Log-likelihood of each answer under the base, in nats. `shown`: the text before "Answer:". */
-async function answersBy(base: Speaker, rows: readonly { shown: string; target: Target }[]): Promise<number[]> {
-  const scored = await base.score(
-    rows.map(({ shown, target }) => ({ prompt: `${shown}Answer:`, text: ` ${target.answer}` })),
-  );
-  return scored.map(({ logprobs }) => logprobs.reduce((sum, one) => sum + one, 0));
-}
-
-const asking = (question: string): string => `Question: ${question}\n`;
-
 /**
  * Returns the targets whose answer the base does not know without the passage. These are answers that cannot be guessed from the
  * question, and answers that become clearly likelier with the passage in view. Only the first question of each target is scored,
@@ -111,14 +101,16 @@ async function needingPassage(
   unguessed: number,
 ): Promise<ReadonlySet<Target>> {
   const firsts = [...Map.groupBy(written, ({ target }) => target).values()].map(([one]) => one!);
-  const likely = (asked: readonly Written[], inView: boolean): Promise<number[]> =>
-    answersBy(
-      base,
-      asked.map(({ target, question }) => ({
-        shown: `${inView ? `${target.passage.text}\n\n` : ""}${asking(question)}`,
-        target,
+  /** Log-likelihood of each answer under the base, in nats. */
+  const likely = async (asked: readonly Written[], inView: boolean): Promise<number[]> => {
+    const scored = await base.score(
+      asked.map(({ target: { passage, answer }, question }) => ({
+        prompt: `${inView ? `${passage.text}\n\n` : ""}Question: ${question}\nAnswer:`,
+        text: ` ${answer}`,
       })),
     );
+    return scored.map(({ logprobs }) => logprobs.reduce((sum, one) => sum + one, 0));
+  };
   const without = await likely(firsts, false);
   const guessable = firsts.flatMap((one, at) => (without[at]! > -unguessed ? [{ one, nats: without[at]! }] : []));
   const inView = await likely(

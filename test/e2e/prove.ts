@@ -60,7 +60,7 @@ const without = {
   repair: ({ repair: _, ...recipe }: Recipe): Recipe => recipe,
 };
 
-/** Of an ablation: a quarter of what standard trains, and nothing but the dev questions watched. */
+/** Of an ablation: a third of what standard trains, and nothing but the dev questions watched. */
 const shortened = ({ repair: _, guards: __, ...recipe }: Recipe): Recipe => ({
   ...recipe,
   dataset: { ...recipe.dataset, phrasings: 2 },
