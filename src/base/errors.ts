@@ -304,6 +304,11 @@ export const failures = {
     "A restore into this data folder was cut off",
     "Run the same `plumbline restore` again to continue it, or empty the folder.",
   ),
+  restore_denied: row(
+    403,
+    "This user may not restore the backup",
+    "Run it as root, which gives every restored file to the folder's owner, or name a backup that this user can read and a folder that it can write.",
+  ),
   not_root: row(403, "This requires root", "Run it as root, or use --dry-run to see what it would do."),
   not_installed: row(
     404,

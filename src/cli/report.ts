@@ -3,6 +3,7 @@ import { resolve } from "node:path";
 import type { Command } from "commander";
 import { Failure } from "../base/errors.ts";
 import { writeFileDurably } from "../base/files.ts";
+import { unwritable } from "../base/unwritable.ts";
 import { statusText } from "./align.ts";
 import { asks } from "./asks.ts";
 import type { AlignmentStatus } from "./follow.ts";
@@ -22,7 +23,10 @@ export function register(program: Command): void {
     const { verdict = null, report: figures } = status;
     if (html === undefined) return { json: { ...params, verdict, report: figures }, text: reportText(status) };
     const path = resolve(html);
-    await writeFileDurably(path, await client.text("alignments.report", { params }));
+    const page = await client.text("alignments.report", { params });
+    await writeFileDurably(path, page).catch((error) => {
+      throw unwritable(path, error);
+    });
     return { json: { ...params, verdict, report: figures, html: path }, text: path };
   });
 }

@@ -5,6 +5,7 @@ import type { Command } from "commander";
 import { readConfig } from "../base/config.ts";
 import { Failure } from "../base/errors.ts";
 import { isErrno } from "../base/files.ts";
+import { unwritable } from "../base/unwritable.ts";
 import { answers, bytesText } from "./output.ts";
 
 export function register(program: Command): void {
@@ -39,9 +40,7 @@ it.`,
 async function writeNew(path: string, content: string): Promise<void> {
   const file = await open(path, "wx", 0o600).catch((error) => {
     if (isErrno(error, "EEXIST")) throw new Failure("usage", `${path} already exists`);
-    if (isErrno(error, "ENOENT", "ENOTDIR", "EACCES", "EROFS"))
-      throw new Failure("usage", `${path} cannot be written: ${(error as NodeJS.ErrnoException).code}`);
-    throw error;
+    throw unwritable(path, error);
   });
   try {
     await file.writeFile(content);

@@ -10,7 +10,7 @@ import {
   rmSync,
   statSync,
 } from "node:fs";
-import { rename, writeFile } from "node:fs/promises";
+import { chown, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, test } from "node:test";
 import { contentPaths, places, readConfig } from "../../src/base/config.ts";
@@ -394,6 +394,33 @@ test("one backup at a time uses a folder", async (context) => {
     await first.close();
     await (await open()).close();
   }
+});
+
+test("what root restores into the folder of another user is that user's, from its beginning on", {
+  skip: process.getuid?.() !== 0 && "needs root",
+}, async (context) => {
+  const folder = temporaryFolder(context);
+  const place = join(folder, "backup");
+  insertModels(it.data, folder);
+  const { sha256: digest } = await upload("hall");
+  await backup(place);
+  const data = join(folder, "restored");
+  mkdirSync(data, { mode: 0o700 });
+  await chown(data, 65_534, 65_533);
+  const ownerOf = (path: string) => [path, statSync(path).uid, statSync(path).gid];
+  const theirs = (path: string) => [path, 65_534, 65_533];
+
+  const content = join(place, "content", contentPaths.blob(digest));
+  await rename(content, `${content}.away`);
+  await assert.rejects(restore(place, data), isFailure("backup_invalid"));
+  const first = [places(data).lock, places(data).restoring];
+  assert.deepEqual(first.map(ownerOf), first.map(theirs));
+
+  await rename(`${content}.away`, content);
+  await restore(place, data);
+  const all = readdirSync(data, { recursive: true, encoding: "utf8" }).map((name) => join(data, name));
+  assert.ok(all.length > 10, all.join(" "));
+  assert.deepEqual(all.map(ownerOf), all.map(theirs));
 });
 
 test("a restore that was cut off is gone on with, and nothing starts on it before its end", async (context) => {

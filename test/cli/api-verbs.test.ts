@@ -247,6 +247,13 @@ describe("with an appliance", () => {
     writeFileSync(join(artefact, "report.html"), "<!doctype html><title>Report</title>");
     writeFileSync(join(artefact, "../events.jsonl"), "");
     const page = join(folder, "report.html");
+    const nowhere = [folder, join(folder, "none/report.html"), join(artefact, "report.html/report.html")];
+    const refused = await many(
+      nowhere.map((path) => ["report", id, "--html", path, "--json"]),
+      settings,
+    );
+    for (const one of refused)
+      assert.deepEqual([one.code, errorOf(one).code], [exitCodes.usage.code, "usage"], one.stdout);
     const [shown, followed, listed, json, html, stopped, removed] = (await many(
       [
         ["align", "show", id],

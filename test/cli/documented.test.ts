@@ -31,6 +31,11 @@ const cannot: Record<string, string> = {
   "sudo bin/plumbline install --dry-run": `${service}; test/cli/install.test.ts runs it on a machine of its own`,
   "sudo bin/plumbline install": `${service}; test/cli/install.test.ts runs it on a machine of its own`,
   "sudo plumbline upgrade FILE": `${service}; test/cli/upgrade.test.ts runs it on an installation of its own`,
+  "sudo systemctl stop plumbline": service,
+  "sudo mv /var/lib/plumbline /var/lib/plumbline.old": service,
+  "sudo install -d -m 700 -o plumbline -g plumbline /var/lib/plumbline": service,
+  "sudo plumbline restore /mnt/backup/plumbline --to /var/lib/plumbline": `${service}; test/cli/install.test.ts restores for a service`,
+  "sudo systemctl start plumbline": service,
   "sudo plumbline uninstall": `${service}; test/cli/install.test.ts runs it on a machine of its own`,
   "npm run release": "compresses for minutes; the tests of test/release run what it has made",
   "scp build/release/plumbline-0.1.0-linux-x64 host:/opt/plumbline/plumbline && ssh host /opt/plumbline/plumbline serve":
@@ -110,7 +115,6 @@ function filled({ folder, address }: Place, line: string, made: Made, models: re
     .replaceAll("http://127.0.0.1:8642", address)
     .replaceAll("pl_…", made.key)
     .replaceAll("/mnt/backup", join(folder, "mnt/backup"))
-    .replaceAll("/var/lib/plumbline", join(folder, "restored"))
     .replaceAll(/\b(document|benchmark|alignment)_(?:…|\w{24})/g, (_, kind: "document") => made[kind])
     .replaceAll(/\bmodel_(?:…|\w{24})/g, () => left.shift()!);
 }
@@ -261,10 +265,8 @@ function steps(at: Place): Step[] {
     },
     { line: "delete alignment-projects/$ALIGNMENT" },
     { line: "delete agents/$AGENT" },
-    {
-      line: "post models/undeploy-model/$MODEL '{}'",
-      after: settle(({ models }) => `models/deploy-model/${models[0]}/status`),
-    },
+    { line: "post models/undeploy-model/$MODEL '{}'" },
+    { line: "while get models/deploy-model/$MODEL/status | grep -q PROCESSING; do sleep 1; done" },
     { line: "delete models/$MODEL", after: (_, made) => void made.models.shift() },
     { line: 'delete "benchmarks/$BENCHMARK?evaluations=true"' },
     { line: "delete documents/$DOCUMENT" },
@@ -341,7 +343,7 @@ function steps(at: Place): Step[] {
     { line: "bin/plumbline backup /mnt/backup/plumbline" },
     { line: "bin/plumbline verify /mnt/backup/plumbline" },
     {
-      line: "bin/plumbline restore /mnt/backup/plumbline --to /var/lib/plumbline",
+      line: "bin/plumbline restore /mnt/backup/plumbline --to restored",
       after: () => assert.ok(existsSync(join(folder, "restored/plumbline.db"))),
     },
     { line: "bin/plumbline doctor --fix" },

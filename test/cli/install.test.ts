@@ -4,16 +4,19 @@
 import assert from "node:assert/strict";
 import {
   chmodSync,
+  chownSync,
   cpSync,
   existsSync,
   mkdirSync,
+  readdirSync,
   readFileSync,
   readlinkSync,
+  renameSync,
   rmSync,
   statSync,
   writeFileSync,
 } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { type TestContext, test } from "node:test";
 import { settings } from "../../src/base/config.ts";
 import { type Finished, finish, startProcess } from "../../src/base/processes.ts";
@@ -161,6 +164,45 @@ test("beside an installed service, no key is made in a new data folder", {
   assert.equal(existsSync(release), false);
   const named = await create(`PLUMBLINE_DATA=${data}`, "PLUMBLINE_STARTER_MODEL=none.gguf");
   assert.match(named.stdout, /^pl_/, named.stderr);
+});
+
+test("the service's user opens what root restored, before the installation or after it", {
+  skip: !canInstall && needed,
+}, async (context) => {
+  const { folder, wanted, run, answer } = makeMachine(context);
+  chmodSync(folder, 0o711);
+  const [source, backup, data] = ["source", "backup", "var/lib/data"].map((name) => join(folder, name)) as [
+    string,
+    string,
+    string,
+  ];
+  mkdirSync(dirname(data), { recursive: true });
+  const on = (place: string) => ["env", `PLUMBLINE_DATA=${place}`, "PLUMBLINE_STARTER_MODEL=none.gguf", launcher];
+  for (const words of [
+    ["key", "create", "--user", "ann"],
+    ["backup", backup],
+  ])
+    assert.equal((await run(...on(source), ...words)).code, 0, words.join(" "));
+  const user = ["setpriv", "--reuid=plumbline-test", "--regid=plumbline-test", "--clear-groups"];
+  const opens = async (): Promise<void> => {
+    const { uid } = statSync(data);
+    assert.notEqual(uid, 0);
+    for (const name of readdirSync(data, { recursive: true, encoding: "utf8" }))
+      assert.equal(statSync(join(data, name)).uid, uid, name);
+    const { stdout, stderr } = await run(...user, ...on(data), "key", "ls");
+    assert.match(stdout, /\bann\b/, stderr);
+  };
+
+  await answer("restore", backup, "--to", data);
+  await answer("install", ...wanted);
+  await opens();
+
+  const { uid, gid } = statSync(data);
+  renameSync(data, `${data}.old`);
+  mkdirSync(data, { mode: 0o700 });
+  chownSync(data, uid, gid);
+  await answer("restore", backup, "--to", data);
+  await opens();
 });
 
 test("installed, installed again, uninstalled, purged", { skip: !canInstall && needed }, async (context) => {

@@ -1,19 +1,19 @@
 // The verbs that work at the machine: what each says and ends with where there is nothing to work on, and where another process holds
 // the data. Those that ask the API have a table of their own (api-verbs.test.ts).
 import assert from "node:assert/strict";
-import { mkdirSync, writeFileSync } from "node:fs";
+import { chmodSync, chownSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { test } from "node:test";
 import { places } from "../../src/base/config.ts";
 import { type FailureCode, failures } from "../../src/base/errors.ts";
 import { tryLock } from "../../src/base/lock.ts";
-import { startProcess } from "../../src/base/processes.ts";
+import { finish, startProcess } from "../../src/base/processes.ts";
 import { grammarOf } from "../../src/cli/completion.ts";
 import { type Exit, exitCodes } from "../../src/cli/exit-codes.ts";
 import { createProgram } from "../../src/cli/verbs.ts";
 import { many } from "./many.ts";
-import { launcher, plumbline, temporaryFolder } from "./plumbline.ts";
+import { isOpen, launcher, plumbline, temporaryFolder } from "./plumbline.ts";
 
 /** How a command ends: with a failure's code, or with an answer. */
 type End = [FailureCode | "answer", Exit];
@@ -280,5 +280,39 @@ test("where another process holds the data folder or the backup, the status is 7
     }
   } finally {
     for (const lock of locks) lock?.release();
+  }
+});
+
+const isRoot = process.getuid?.() === 0;
+
+test("a user who may not write the folder, or read the backup, is told who can restore", {
+  skip: isRoot && !isOpen(launcher) && "needs a tree that every user can enter",
+}, async (context) => {
+  const folder = temporaryFolder(context);
+  chmodSync(folder, 0o711);
+  const [own, closed] = [join(folder, "own"), join(folder, "closed")];
+  mkdirSync(own, { mode: 0o700 });
+  mkdirSync(closed, { mode: 0o555 });
+  const as = { uid: 65_534, gid: 65_534 };
+  if (isRoot) chownSync(own, as.uid, as.gid);
+  const env = { PLUMBLINE_DATA: join(own, "data"), PLUMBLINE_STARTER_MODEL: "none.gguf", HOME: own };
+  const run = (...words: string[]) =>
+    finish(startProcess(launcher, words, { env, cwd: "/", as }), { timeoutMs: 60_000, maxBytes: 1 << 20 });
+  for (const words of [
+    ["key", "ls"],
+    ["backup", join(own, "backup")],
+  ])
+    assert.equal((await run(...words)).code, 0, words.join(" "));
+  const unreadable = join(folder, "unreadable.tar");
+  writeFileSync(unreadable, "", { mode: 0o000 });
+  for (const [place, to] of [
+    [join(own, "backup"), closed],
+    [join(own, "backup"), join(closed, "restored")],
+    [unreadable, join(own, "restored")],
+  ] as const) {
+    const { code, stdout } = await run("restore", place, "--to", to, "--json");
+    const { error } = JSON.parse(stdout) as { error: { code: FailureCode; message: string } };
+    assert.deepEqual([code, error.code], [exitCodes.failure.code, "restore_denied"], stdout);
+    assert.ok(error.message.includes(place === unreadable ? unreadable : closed), error.message);
   }
 });

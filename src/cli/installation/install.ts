@@ -1,5 +1,5 @@
 // Plans an installation, and its removal, as lists of steps.
-import { chmod, chown, lstat, mkdir, readdir, readFile, readlink, rm, stat } from "node:fs/promises";
+import { chmod, chown, lchown, lstat, mkdir, readdir, readFile, readlink, rm, stat } from "node:fs/promises";
 import { dirname, join, relative, resolve } from "node:path";
 import { places } from "../../base/config.ts";
 import { Failure } from "../../base/errors.ts";
@@ -80,6 +80,11 @@ export async function planInstall(wanted: Partial<Wanted>, at: Layout): Promise<
         const { uid, gid } = await accountOf();
         await makePublicFolder(dirname(data));
         await mkdir(data, { recursive: true });
+        // Root may have restored a backup here, whose files the service's user has to open. The folder is given last, so that this
+        // user cannot change meanwhile what is given.
+        if ((await stat(data)).uid === 0)
+          for (const entry of await readdir(data, { recursive: true, withFileTypes: true }))
+            await lchown(join(entry.parentPath, entry.name), uid, gid);
         await chown(data, uid, gid);
         await chmod(data, 0o700);
       },

@@ -4,7 +4,10 @@
 //   2. every file is written and checked; files from an earlier, interrupted restore of the same backup are kept
 //   3. the database, with the files' new paths in its rows, is renamed into place last
 //   4. restoring.json is removed
-import { mkdir, open, readdir, readFile, rm } from "node:fs/promises";
+//
+// If root restores, the folder's owner becomes the owner of everything that was written: a service that runs as this owner could not
+// open files of root.
+import { lchown, mkdir, open, readdir, readFile, rm, stat } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { places } from "../../base/config.ts";
 import { Damaged, writeParts } from "../../base/content.ts";
@@ -51,9 +54,13 @@ export async function restoreBackup(
   try {
     await refuseOthers(data, identity);
     await writeFileDurably(places(data).restoring, `${JSON.stringify({ manifest_sha256: identity })}\n`);
+    // These first, because a service that starts on an unfinished restore has to be able to see that it is one.
+    await giveToOwner(data, [places(data).lock, places(data).restoring]);
     await removeTemporaries(data);
     const report = await restoreFiles(backup, data, onProgress);
     await restoreDatabase(backup, data);
+    const files = manifest.files.map(({ path }) => join(data, path));
+    await giveToOwner(data, [places(data).database, ...foldersOf(data, manifest.files), ...files]);
     await rm(places(data).restoring);
     await syncFolder(data);
     return report;
@@ -104,6 +111,14 @@ function foldersOf(data: string, files: readonly ManifestFile[]): Set<string> {
   for (const { path } of files)
     for (let folder = dirname(join(data, path)); !found.has(folder); folder = dirname(folder)) found.add(folder);
   return found;
+}
+
+async function giveToOwner(data: string, paths: readonly string[]): Promise<void> {
+  // Only root can give files away.
+  if (process.getuid?.() !== 0) return;
+  const { uid, gid } = await stat(data);
+  // The service's user can change what is in its folder, so a link there is not followed.
+  for (const path of paths) await lchown(path, uid, gid);
 }
 
 async function isRestored(data: string, { path, sha256: expected }: ManifestFile): Promise<boolean> {

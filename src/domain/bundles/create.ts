@@ -6,6 +6,7 @@ import { Damaged, hashParts, partsOf } from "../../base/content.ts";
 import { Failure } from "../../base/errors.ts";
 import { isErrno, sha256, syncFolder } from "../../base/files.ts";
 import { tarEnd, tarPadding } from "../../base/tar.ts";
+import { unwritable } from "../../base/unwritable.ts";
 import type { Signer } from "./key.ts";
 import {
   bundleBytes,
@@ -27,7 +28,6 @@ import {
   type SoftwareBill,
   withModels,
 } from "./software-bill.ts";
-import { unwritable } from "./unwritable.ts";
 
 export interface Ingredients {
   /** Path of the release's executable. `version` is the release's version. */

@@ -6,7 +6,7 @@ import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject,
 import { open, readFile } from "node:fs/promises";
 import { Failure } from "../../base/errors.ts";
 import { isErrno } from "../../base/files.ts";
-import { unwritable } from "./unwritable.ts";
+import { unwritable } from "../../base/unwritable.ts";
 
 /** Prefix of the signed bytes, so that a signature made for another purpose is not valid for a bundle. */
 const purpose = Buffer.from("plumbline bundle, format 1\n");
