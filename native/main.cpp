@@ -2,7 +2,7 @@
 // instead of an illegal instruction.
 #include <signal.h>    // SIGPIPE
 #include <sys/prctl.h> // PR_SET_PDEATHSIG
-#include <unistd.h>    // dup2
+#include <unistd.h>    // dup2, write
 
 #include <cstdio>
 
@@ -18,13 +18,18 @@ int take_standard_output() {
     return out;
 }
 
+/** Runs before the initialisers of all other files, which are compiled for AVX2. */
+__attribute__((constructor(101))) void refuse_old_processor() {
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c")) return;
+    constexpr char message[] = "plumbline-trainer needs a processor with AVX2, FMA and F16C\n";
+    (void)!::write(STDERR_FILENO, message, sizeof message - 1);
+    ::_exit(3);
+}
+
 } // namespace
 
 int main() {
-    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !__builtin_cpu_supports("f16c")) {
-        std::fprintf(stderr, "plumbline-trainer needs a processor with AVX2, FMA and F16C\n");
-        return 3;
-    }
     // The worker notices that its parent is gone when standard input ends. Within a long request it does not read, so the system kills it
     // then.
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -61,6 +61,13 @@ test("a fresh adapter changes nothing, and its rank and alpha are counted", asyn
   assert.ok(base.entropies.every((value, i) => (rows.weights[i] === 0 ? value === 0 : value > 0)));
 });
 
+test("a machine with more threads than the trainer takes is no hindrance", async (t) => {
+  const trainer = await openWorker(t, quantised, 224);
+  const shape = { rank: 4, targets: tinyShape.targets, longestRow: 64, passTokens: 64, device: "cuda" } as const;
+  const cost = await trainer.estimate({ path: quantised, threads: 224, ...shape });
+  assert.ok(cost.totalBytes > 0);
+});
+
 test("the same calls give the same bits, and a checkpoint resumes them", async (t) => {
   const folder = join(scratch(), "checkpoint");
   const first: number[] = [];

@@ -31,6 +31,10 @@ import { type Answer, encodeRequest, readAnswers, type WireArray, WireError, wri
 /** Number of the worker's latest log lines that are kept for the error when it ends. */
 const lastLines = 5;
 
+/** Maximum number of threads that the trainer takes. A machine may have more; what is computed does not depend on them. */
+const mostThreads = 64;
+const threadsOf = ({ threads }: { threads: number }): number => Math.min(threads, mostThreads);
+
 interface Pending {
   verb: string;
   resolve: (answer: Answer) => void;
@@ -159,7 +163,7 @@ class TrainerProcess implements Trainer {
   async open(model: ModelSource & DeviceChoice & { threads: number; memoryBytes: number }): Promise<OpenedModel> {
     const { fields } = await this.#call("open", {
       ...sourceFields(model),
-      threads: model.threads,
+      threads: threadsOf(model),
       memory_bytes: model.memoryBytes,
       ...(model.gpuMemoryBytes !== undefined && { gpu_memory_bytes: model.gpuMemoryBytes }),
       ...(model.device && { device: model.device }),
@@ -193,7 +197,7 @@ class TrainerProcess implements Trainer {
       ...(training.firstLayer !== undefined && { first_layer: training.firstLayer }),
       longest_row: training.longestRow,
       pass_tokens: training.passTokens,
-      threads: training.threads,
+      threads: threadsOf(training),
       device: training.device,
       ...(training.precision && { precision: training.precision }),
     });

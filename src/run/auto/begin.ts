@@ -238,7 +238,7 @@ async function costsOf(
   };
   const supervised = await meanPass(size);
   const distil = recipe.repair === undefined ? 0 : await distilStep(run, trainer, recipe.repair, meanPass);
-  const reinforce = reinforcing === null ? 0 : await reinforceStep(run, trainer, reinforcing, meanPass);
+  const reinforce = reinforcing === null ? 0 : await reinforceStep(run, { trainer, hello }, reinforcing, meanPass);
   await trainer.dropAdapter(adapterName);
   const inRung = rows.filter((row) => row.rung === 0 && !isReplayed(row)).length;
   return {
@@ -265,7 +265,7 @@ const reinforceSteps = 60;
 
 async function reinforceStep(
   run: Run,
-  trainer: OpenedBase["trainer"],
+  opened: Pick<OpenedBase, "trainer" | "hello">,
   { plan, prompts }: { plan: ReinforcePlan; prompts: readonly Prompt[] },
   meanPass: (count: number) => Promise<number>,
 ): Promise<number> {
@@ -273,7 +273,7 @@ async function reinforceStep(
   const { groups, groupSize } = sampling;
   const asked = groupsOf(prompts.slice(0, groups), groupSize);
   const since = run.parts.clock.monotonicMs();
-  if (asked.length > 0) await drawn(run, trainer, asked, { sampling }, 0);
+  if (asked.length > 0) await drawn(run, opened, asked, { sampling }, 0);
   // A draw may take all its turns, so all of them are charged.
   return (environment.maxTurns * hoursSince(run, since) + (await meanPass(groups * groupSize))) / innerSteps;
 }

@@ -1,6 +1,5 @@
 // The prompts of a reinforce phase, and how answers to them are drawn.
 import { formatChat } from "../../engine/format/chat-format.ts";
-import type { Trainer } from "../../engine/train/trainer.ts";
 import type { Run } from "../context.ts";
 import { dataSetKind } from "../data-set.ts";
 import { drawEpisodes, type Environment, type Episode, singleTurn } from "../environment/episodes.ts";
@@ -11,7 +10,7 @@ import { plainItem, type RewardItem } from "../rewards/item.ts";
 import type { Means, RewardPlan } from "../rewards/plan.ts";
 import type { TrainingRow } from "../rows.ts";
 import { permutation } from "../schedule.ts";
-import { adapterName } from "../training.ts";
+import { adapterName, type OpenedBase } from "../training.ts";
 import { passagesFor } from "./passages.ts";
 import type { SamplingPlan } from "./sampling.ts";
 
@@ -75,13 +74,16 @@ export function promptAt(prompts: readonly Prompt[], seed: number, at: number): 
 /** Draws an answer to each prompt from the current adapter. */
 export const drawn = (
   { tokenizer }: Run,
-  trainer: Trainer,
+  { trainer, hello }: Pick<OpenedBase, "trainer" | "hello">,
   asked: readonly Prompt[],
   { sampling, environment = singleTurn }: { sampling: SamplingPlan; environment?: Environment },
   seed: number,
 ): Promise<Episode[]> =>
   drawEpisodes(
-    { tokenizer, trainer, adapter: adapterName, sampling, environment },
+    {
+      ...{ tokenizer, trainer, adapter: adapterName, sampling, environment },
+      maxBatchTokens: hello.limits.maxBatchTokens,
+    },
     asked.map(({ tokens }) => tokens),
     seed,
   );

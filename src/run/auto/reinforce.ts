@@ -164,7 +164,7 @@ async function draw(order: ReinforceOrder, prompts: readonly Prompt[], environme
     run,
     trainer,
     { plan, means, signal },
-    { asked, said: await drawn(run, trainer, asked, { sampling, environment }, order.seed + loop.draws) },
+    { asked, said: await drawn(run, training, asked, { sampling, environment }, order.seed + loop.draws) },
   );
   const paid = await rewardsOf(
     plan.reward,

@@ -1,11 +1,12 @@
 // Draws episodes. In an episode, the policy answers a prompt in one turn, or in several turns with tools' answers between them. All
-// unfinished episodes are drawn together, turn by turn. The policy's tokens stay as they were sampled, with their log-probs. Tokens from
+// unfinished episodes are drawn together, turn by turn, in as few calls as the trainer's limit allows. The policy's tokens stay as they were sampled, with their log-probs. Tokens from
 // tools do not count as the policy's own.
 import type { Tokenizer } from "../../engine/generator.ts";
 import type { SampledRow, Trainer, TrainerSampling } from "../../engine/train/trainer.ts";
 import type { SamplingPlan } from "../auto/sampling.ts";
 import { answerText } from "../dev-check.ts";
 import { packed } from "../rows.ts";
+import { microBatches } from "../schedule.ts";
 import { calledBy, continuation } from "./calls.ts";
 import { type Toolbox, type ToolName, tools } from "./tools.ts";
 
@@ -30,7 +31,7 @@ export interface Environment {
 
 export const singleTurn: Environment = { maxTurns: 1, tools: [], toolbox: null };
 
-/** Added to the seed for each turn, so that draws differ between turns. */
+/** Added to the seed for each turn and call, so that draws differ between them. */
 const seedStride = 1_000_003;
 
 interface Drawing {
@@ -39,11 +40,13 @@ interface Drawing {
   adapter: string;
   sampling: SamplingPlan;
   environment: Environment;
+  /** Maximum number of tokens of a call of the trainer. */
+  maxBatchTokens: number;
 }
 
 /** Draws one episode for each prompt with the adapter. */
 export async function drawEpisodes(
-  { tokenizer, trainer, adapter, sampling, environment }: Drawing,
+  { tokenizer, trainer, adapter, sampling, environment, maxBatchTokens }: Drawing,
   prompts: readonly (readonly number[])[],
   seed: number,
 ): Promise<Episode[]> {
@@ -55,8 +58,14 @@ export async function drawEpisodes(
   const episodes = prompts.map((): Episode => ({ tokens: [], isOwn: [], logprobs: [], answer: "", turns: 0 }));
   let open = [...episodes.keys()];
   for (let turn = 0; turn < environment.maxTurns && open.length > 0; turn++) {
-    const rows = packed(open.map((at) => [...prompts[at]!, ...episodes[at]!.tokens]));
-    const said = await trainer.sample(adapter, rows, { ...settings, seed: seed + turn * seedStride });
+    const rows = open.map((at) => [...prompts[at]!, ...episodes[at]!.tokens]);
+    const calls = microBatches([...rows.keys()], (row) => rows[row]!.length + maxTokens, maxBatchTokens);
+    const said: SampledRow[] = [];
+    for (const [index, call] of calls.entries()) {
+      // A row's draws depend on its place in its call, so each call has its own seed.
+      const own = seed + (turn + index * environment.maxTurns) * seedStride;
+      said.push(...(await trainer.sample(adapter, packed(call.map((row) => rows[row]!)), { ...settings, seed: own })));
+    }
     for (const [index, at] of open.entries()) take(tokenizer, episodes[at]!, said[index]!);
     if (turn + 1 === environment.maxTurns) break;
     open = open.filter((at, index) => {

@@ -69,11 +69,11 @@ const promptOf = (question: string): number[] =>
 
 async function drawn(
   say: Parameters<typeof scripted>[0],
-  { maxTurns = 4, plan = sampling, prompts = [promptOf("How much?")] } = {},
+  { maxTurns = 4, plan = sampling, prompts = [promptOf("How much?")], maxBatchTokens = 1 << 18 } = {},
 ) {
   const { trainer, calls } = scripted(say);
   const environment = { maxTurns, tools: names, toolbox: await openToolbox(run, names) };
-  const drawing = { tokenizer, trainer, adapter: "a", sampling: plan, environment };
+  const drawing = { tokenizer, trainer, adapter: "a", sampling: plan, environment, maxBatchTokens };
   return { episodes: await drawEpisodes(drawing, prompts, 7), calls };
 }
 
@@ -149,6 +149,22 @@ test("episodes go on together, and those that have ended are drawn no further", 
     [3, 1],
   );
   assert.match(calls[1]!.rows[0]!, /Error: a call is a JSON object/);
+});
+
+test("more prompts than a call of the trainer may have are drawn in several calls, each with its own seed", async () => {
+  const prompts = Array.from({ length: 5 }, () => promptOf("How much?"));
+  const room = 2 * (prompts[0]!.length + sampling.maxTokens);
+  const { episodes, calls } = await drawn((_, row) => `Answer ${row}`, { prompts, maxBatchTokens: room });
+  assert.deepEqual(
+    calls.map(({ rows }) => rows.length),
+    [2, 2, 1],
+  );
+  assert.equal(new Set(calls.map(({ seed }) => seed)).size, 3);
+  assert.equal(calls[0]!.seed, 7);
+  assert.deepEqual(
+    episodes.map(({ answer }) => answer),
+    ["Answer 0", "Answer 1", "Answer 0", "Answer 1", "Answer 0"],
+  );
 });
 
 test("calls are read in the model's own form, and a broken one is told", () => {
