@@ -96,10 +96,19 @@ const eachJoined = new RegExp(joinedLetter, "gu");
 const parted = (text: string): string => normalised(text).replace(eachJoined, " $& ").replace(/ {2,}/g, " ").trim();
 
 /** Whether `part` occurs in `whole` as whole words, after normalising both. */
-export function containsWords(whole: string, part: string): boolean {
-  const wanted = parted(part);
-  return wanted !== "" && ` ${parted(whole)} `.includes(` ${wanted} `);
+export const containsWords = (whole: string, part: string): boolean => wordsWithin(whole)(part);
+
+/** As `containsWords`, for many parts of one long text, which is normalised only once. */
+export function wordsWithin(whole: string): (part: string) => boolean {
+  const words = ` ${parted(whole)} `;
+  return (part) => {
+    const wanted = parted(part);
+    return wanted !== "" && words.includes(` ${wanted} `);
+  };
 }
+
+/** Whether a text ends with a question mark. Chinese and Japanese have a wide one, and Arabic, Persian and Urdu a mirrored one. */
+export const isQuestion = (text: string): boolean => /[?\uff1f\u061f]$/.test(text);
 
 /** A copy in random order. */
 export function shuffled<T>(items: readonly T[], random: () => number): T[] {

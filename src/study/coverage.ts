@@ -2,7 +2,7 @@
 import type { Coverage, PassageCoverage } from "../contract/coverage.ts";
 import type { SnapshotDocument } from "../contract/run-folder.ts";
 import { headingOf } from "./heading.ts";
-import type { Passage } from "./passages.ts";
+import { isCode, type Passage } from "./passages.ts";
 import type { StudyRow } from "./row.ts";
 
 export function coverageOf(
@@ -13,14 +13,13 @@ export function coverageOf(
   const byPassage = Map.groupBy(rows, ({ target }) => /^\d+\.\d+/.exec(target)?.[0] ?? "");
   const of = (passage: Passage): PassageCoverage => {
     const own = (byPassage.get(passage.id) ?? []).filter(({ kind }) => kind !== "recall");
-    const isCode = passage.units.every(({ type }) => type === "code");
     return {
       start: passage.start,
       end: passage.end,
       heading: headingOf(passage),
       rows: own.length,
       written: own.filter(({ kind }) => kind === "writer").length,
-      none: own.length > 0 ? null : isCode ? "code" : "nothing_told",
+      none: own.length > 0 ? null : isCode(passage) ? "code" : "nothing_told",
     };
   };
   const told = documents.map(({ id, name }): Coverage["documents"][number] => ({

@@ -1,13 +1,13 @@
 // Makes plain forms, which are questions made from a document's own words, in any language. They are correct by construction,
 // because they never say more than the document: they leave words out, reorder them, or replace them by an interrogative.
-import { containsWords, shuffled, wordsOf } from "../base/text.ts";
+import { containsWords, isQuestion, placedWordsOf, shuffled, wordsOf } from "../base/text.ts";
 import { headingOf } from "./heading.ts";
 import { filled, interrogatives, type Language } from "./languages.ts";
 import type { Lexicon } from "./lexicon.ts";
 import { cellsJoin, type Passage, type Unit } from "./passages.ts";
 import type { SpanKind } from "./spans.ts";
 import type { Rows } from "./tables.ts";
-import { isClause, isQuestion, namesOf, saidOf, type Target } from "./targets.ts";
+import { isClause, namesOf, saidOf, type Target } from "./targets.ts";
 
 export type FormKind = "keywords" | "fragment" | "in_place" | "gap" | "cell" | "reverse" | "pair" | "asked";
 
@@ -25,7 +25,7 @@ export const nearestHeading = ({ path, title }: Pick<Passage, "path" | "title">)
 const pick = <T>(items: readonly T[], random: () => number): T => items[Math.floor(random() * items.length)]!;
 
 /** The text without punctuation at its ends, so that other words can follow it. */
-const open = (text: string): string => text.replace(/^[\s.,;:)–—-]+|[\s.,;:!?(–—-]+$/g, "");
+const open = (text: string): string => text.replace(/^[\s.,;:)、，；：–—-]+|[\s.,;:!?(。、，；：！？–—-]+$/g, "");
 
 /**
  * Returns a randomly drawn form of the given kind; null if the target has none, or if the drawn question contains the answer. Draws
@@ -58,14 +58,14 @@ function partOf(target: Target, form: FormKind, random: () => number): Target | 
   const signs = parts
     .map(({ start, end, kind }) => ({ start: start - span!.start, end: end - span!.start, kind }))
     .filter(({ start, end, kind }) => end - start < answer.length / 2 && (form !== "in_place" || kind !== "part"));
-  const words = [...answer.matchAll(/\S+/g)];
+  const words = placedWordsOf(answer);
   const size = 1 + Math.floor(random() * longestPart);
   const at = form === "in_place" ? Math.max(1, words.length - size) : Math.floor(random() * words.length);
   const until = Math.min(words.length - 1, at + size - 1);
   if (at > until) return null;
   const drawn = {
-    start: words[at]!.index,
-    end: words[until]!.index + words[until]![0].replace(/[.,;:!?]+$/, "").length,
+    start: words[at]!.at,
+    end: words[until]!.at + words[until]!.word.replace(/[.,;:!?]+$/, "").length,
     kind: "part" as const,
   };
   const part = signs.length > 0 && random() < 0.5 ? pick(signs, random) : drawn;

@@ -154,6 +154,19 @@ export function sameAnswer(said: string, gold: string): boolean {
   return containsWords(long, short) && more <= Math.max(2, 1.5 * fewer);
 }
 
+/** Returns the normalised questions that have several answers. */
+export function disputed(all: readonly { question: string; answer: string }[]): Set<string> {
+  const answers = new Map<string, string>();
+  const found = new Set<string>();
+  for (const { question, answer } of all) {
+    const key = normalised(question);
+    const known = answers.get(key);
+    if (known === undefined) answers.set(key, normalised(answer));
+    else if (known !== normalised(answer)) found.add(key);
+  }
+  return found;
+}
+
 /**
  * Resolves contradictions, which are questions with several answers. The question of each such row is put under its headings, and
  * the row is dropped if the question still has several answers. `under` returns a row with the headings before its question.
@@ -162,17 +175,6 @@ export function withoutContradictions<T extends { question: string; answer: stri
   rows: readonly T[],
   under: (row: T) => T,
 ): { kept: T[]; qualified: number; dropped: number } {
-  const disputed = (all: readonly T[]): Set<string> => {
-    const answers = new Map<string, string>();
-    const found = new Set<string>();
-    for (const { question, answer } of all) {
-      const key = normalised(question);
-      const known = answers.get(key);
-      if (known === undefined) answers.set(key, normalised(answer));
-      else if (known !== normalised(answer)) found.add(key);
-    }
-    return found;
-  };
   const first = disputed(rows);
   const asked = rows.map((row) => (first.has(normalised(row.question)) ? under(row) : row));
   const still = disputed(asked);

@@ -49,6 +49,9 @@ export interface Passage extends Place {
   units: Unit[];
 }
 
+/** Whether a passage is nothing but code. */
+export const isCode = ({ units }: Pick<Passage, "units">): boolean => units.every(({ type }) => type === "code");
+
 /**
  * Units are joined until a passage has `enough` words, but to at most `most` words. Writers are trained on passages of this size. A
  * unit is never split, and may be longer.

@@ -1,7 +1,7 @@
 // Finds the spans of a passage that are worth asking about. Candidates come from surface features of the text: figures with their
 // unit, names, quotations, parts between punctuation marks, and values. The most surprising spans are asked about, but not those
 // that a model would have guessed anyway.
-import { isUnspaced, placedWordsOf, placeUncut, wordsOf } from "../base/text.ts";
+import { isQuestion, isUnspaced, placedWordsOf, placeUncut, unspacedLetter, wordsOf } from "../base/text.ts";
 import type { Passage, Unit } from "./passages.ts";
 
 export type SpanKind = "number" | "time" | "name" | "quote" | "part" | "value" | "cell" | "proposed" | "clause";
@@ -16,8 +16,11 @@ export interface Span {
 /** Maximum words of an answer. */
 const longest = 9;
 
-/** Makes sure that a figure is not inside a name: "C9", "TW-210" and "ISO.1-2017" contain no figure. */
-const alone = String.raw`(?<![\p{L}\p{N}])(?<!\p{L}[-–/.](?:\p{N}{1,8}[-–/.]){0,6})`;
+/**
+ * Makes sure that a figure is not inside a name: "C9", "TW-210" and "ISO.1-2017" contain no figure. In scripts without spaces, the digits
+ * of a figure follow a letter directly.
+ */
+const alone = String.raw`(?:(?<![\p{L}\p{N}])|(?<=(?!\p{N})${unspacedLetter})(?=[\p{Sc}\p{Nd}]))(?<!\p{L}[-–/.](?:\p{N}{1,8}[-–/.]){0,6})`;
 const figure = String.raw`[-−+]?(?:\p{Sc}\s?)?\p{N}+(?:[.,:/–-]\p{N}+|\s\p{N}{2,4}(?!\p{N}))*(?:\s?[\p{Sc}%°‰]\p{L}?)?`;
 const year = String.raw`\s(?:\p{Ll}{1,3}\s)?\p{L}+\.?\s(?:\p{Ll}{1,3}\s)?[12]\p{N}{3}(?!\p{N})`;
 /** A figure, and words and figures that belong to it: "8.30 to 18.30", "41 pence", "12 March 2025", "3. Mai". */
@@ -54,7 +57,7 @@ export function spansOf(unit: Unit, tells: (word: string) => boolean): Span[] {
     return spans;
   }
   // A question does not state a fact, and the cells of a row are targets already (targets.ts).
-  if (unit.type === "row" || /[?？]$/.test(unit.text)) return [];
+  if (unit.type === "row" || isQuestion(unit.text)) return [];
   for (const { 0: text, index } of unit.text.matchAll(numbers)) {
     const kind = times.test(text) ? "time" : unsure.test(text) ? "value" : "number";
     const after = unitAfter.exec(text)?.[0] ?? "";

@@ -7,7 +7,7 @@ import { type GateCount, passGates } from "./gates.ts";
 import { headingOf } from "./heading.ts";
 import { type Languages, languagesOf } from "./languages.ts";
 import { type Lexicon, lexiconOf } from "./lexicon.ts";
-import { type Passage, passagesOf } from "./passages.ts";
+import { isCode, type Passage, passagesOf } from "./passages.ts";
 import type { StudyRow } from "./row.ts";
 import { type Phrased, type RowOptions, rowsOf } from "./rows.ts";
 import { worthAsking } from "./spans.ts";
@@ -99,12 +99,15 @@ async function chooseTargets(
   const targets: Target[] = [];
   for (let from = 0; from < passages.length; from += together) {
     const some = passages.slice(from, from + together);
+    // Code has no spans that could surprise, and one block of it may be longer than the model's context.
+    const read = some.filter((passage) => !isCode(passage));
     const scored = await base.score(
-      some.map((passage) => ({ prompt: `${headingOf(passage)}\n\n`, text: passage.text })),
+      read.map((passage) => ({ prompt: `${headingOf(passage)}\n\n`, text: passage.text })),
     );
+    const scores = new Map(read.map((passage, at) => [passage, scored[at]!]));
     const proposed = writer === null ? [] : await writer.propose(some);
     for (const [at, passage] of some.entries()) {
-      const { ends, logprobs } = scored[at]!;
+      const { ends, logprobs } = scores.get(passage) ?? { ends: [], logprobs: [] };
       const nats = (start: number, end: number): number =>
         ends.reduce((sum, tokenEnd, token) => {
           const tokenStart = token === 0 ? 0 : ends[token - 1]!;

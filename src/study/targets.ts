@@ -1,5 +1,5 @@
 // Makes targets, which are the facts to be learned. Each has an answer and everything that a question for it can be made of.
-import { countWords } from "../base/text.ts";
+import { countWords, isQuestion } from "../base/text.ts";
 import { cellsJoin, type Passage, type Place, type Unit } from "./passages.ts";
 import { clausesOf, type Span, type SpanKind } from "./spans.ts";
 
@@ -114,8 +114,6 @@ export function saidOf({ unit, answer, kind }: Target): string {
 
 /** Whether the answer is a whole clause; a question then asks for some words of it. */
 export const isClause = ({ kind }: Target): boolean => kind === "clause";
-
-export const isQuestion = (text: string): boolean => /[?？]$/.test(text);
 
 /**
  * Returns the targets of a table row. Each cell after the first is asked for by its row and column, and the first cell by at least

@@ -1,5 +1,6 @@
 // Finds titles that a document does not mark as headings: short lines, bold words, titles of numbered sections. Finds the intended line
 // breaks of plain text.
+import { countWords } from "../base/text.ts";
 import type { SnapshotBlock, SnapshotDocument } from "../contract/run-folder.ts";
 import { columnsOf } from "./inline.ts";
 
@@ -31,7 +32,7 @@ export function withTitles(
   const isPlain = mediaType === "text/plain";
   const bold = mediaType === "text/markdown" ? given.map((block, at) => boldTitleOf(text, block, given[at + 1])) : [];
   const reach = bold.filter((found) => found?.isRunIn).length >= fewestRunIn;
-  return given.flatMap((block, at): Seen[] => {
+  const seen = given.map((block, at): Seen[] => {
     const found = bold[at];
     if (found) return withBoldTitle(text, block, found, reach);
     const lined = isPlain ? withTitleLine(text, block, wrap) : null;
@@ -40,6 +41,17 @@ export function withTitles(
     if (at === 0 && marksHeadings) return [block];
     const level = marksHeadings && !isPlain ? belowMarked : at === 0 ? 1 : 2;
     return [asHeading(text, block, [given[at - 1], given[at + 1]], level)];
+  });
+  // Short lines in a row look like headings too. One that has nothing below it is what the text says.
+  return seen.flatMap((blocks, at) => {
+    const [block, next] = [blocks[0]!, seen[at + 1]?.[0]];
+    const isBare =
+      given[at]!.type !== "heading" &&
+      blocks.length === 1 &&
+      block.type === "heading" &&
+      next?.type === "heading" &&
+      next.level <= block.level;
+    return isBare ? [given[at]!] : blocks;
   });
 }
 
@@ -62,10 +74,7 @@ function asHeading(
 }
 
 const isTitle = (line: string): boolean =>
-  line.split(/\s+/).length <= longestHeading &&
-  /[\p{L}\p{N})?]$/u.test(line) &&
-  !pair.test(line) &&
-  /\p{L}/u.test(line);
+  countWords(line) <= longestHeading && /[\p{L}\p{N})?]$/u.test(line) && !pair.test(line) && /\p{L}/u.test(line);
 
 interface BoldTitle {
   /** Length of the title with its marks and the space after it. */

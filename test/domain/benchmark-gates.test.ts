@@ -82,6 +82,13 @@ for (const [gate, what, bad] of planted)
     );
   });
 
+test("a question may end with the mark of its script", () => {
+  for (const question of ["谁管理奥林磨坊？", "من يدير الطاحونة؟"]) {
+    const { gates } = passGates([{ ...good, ...asking(question) }], [mill], null);
+    assert.equal(counts(gates).phrased, "1 → 1", question);
+  }
+});
+
 test("an answer between marks is grounded, and so is a cell between commas", () => {
   const marked = { id: "document_marked", text: "The fee is **14** euros a *month*.\n7,40,300\n" };
   const of = (quote: string, response: string, chunk: string) => {

@@ -589,6 +589,7 @@ describe("JSON", () => {
     const faq = [
       { question: "How long is the notice period?", answer: "90 days.", tags: ["contract"] },
       { question: "Who signs?", answer: "The head.", tags: ["form"] },
+      { question: "ما هي مدة الإجازة؟", answer: "عشرون يوما.", tags: ["leave"] },
     ];
     const read = await it.read("faq.json", JSON.stringify(faq));
     const passages = passagesOf([{ id: "document_faq", name: "faq.json", ...read, media_type: read.mediaType }]);

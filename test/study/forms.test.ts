@@ -84,6 +84,40 @@ test("a fragment asks by neighbouring words as they stand, and by a few others o
   );
 });
 
+test("every sentence in a script without spaces is asked for in its own place and with a gap", () => {
+  const sentences = {
+    zh: [
+      "员工每年享有20天的带薪年假。",
+      "出差补贴为每天300元。",
+      "新员工的试用期为三个月。",
+      "病假需要提供医院的证明。",
+    ],
+    ja: [
+      "社員は年に20日の有給休暇を取得できます。",
+      "交通費は3000円まで支給されます。",
+      "会議室の鍵は受付にあります。",
+    ],
+  };
+  for (const [code, said] of Object.entries(sentences)) {
+    const { targets, lexicon } = targetsIn([documentOf(`# 规定\n\n${said.join("")}\n`)]);
+    assert.deepEqual(
+      targets.map(({ answer }) => answer),
+      said,
+    );
+    for (const target of targets)
+      for (const kind of ["in_place", "gap"] as const) {
+        const drawn = Array.from({ length: 50 }, (_, seed) =>
+          formOf(target, kind, languageOf(code), lexicon, seeded(seed)),
+        ).flatMap((form) => (form === null ? [] : [form.question]));
+        assert.ok(new Set(drawn).size > 1, `${kind}: ${target.answer}`);
+        for (const question of drawn) {
+          assert.ok(question !== "规定: ____", target.answer);
+          assert.ok(!question.includes("。?"), question);
+        }
+      }
+  }
+});
+
 test("nobody asks how many for a figure without a unit, which may be the number of a section", () => {
   const said =
     "The warranty ends at once by the terms of sections 15 and 16.\n\nThe lamp of the old pilot weighs 90 grams.";

@@ -167,6 +167,22 @@ test("a table of keys and values is asked by its keys, and the head of a letter 
   for (const { wordings } of found) assert.ok(wordings.every(({ question }) => !question.includes("Ida Holm")));
 });
 
+test("a plain question that another document answers otherwise is not asked, however few are wanted", () => {
+  const keys = ["Phone", "Fax", "Clerk", "Opens at", "Closes at", "Room"];
+  const offices = ["Oslo", "Bergen", "Tromso"].map((town, office) => {
+    const lines = keys.map((key, at) => `- ${key}: ${town} ${10 * office + at}\n`);
+    return documentOf(`# ${town} office\n\n## Contact\n\n${lines.join("")}`, "text/markdown", `${town}.md`);
+  });
+  const desk = documentOf("# Desk\n\n## Contact\n\n- Postcode: 0150\n", "text/markdown", "desk.md");
+  for (const seed of [1, 2, 3]) {
+    const found = candidatesOf({ documents: [...offices, desk], seed, wanted: 2, written: [] });
+    assert.deepEqual(
+      found.map(({ response }) => response),
+      ["0150"],
+    );
+  }
+});
+
 test("no plain question stands in the rows of a study; a question in the document's own words does", () => {
   assert.ok(candidates().every(({ wordings }) => wordings.some(({ leaks }) => !leaks)));
   const plan = planWith("Ada Lund");

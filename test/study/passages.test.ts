@@ -141,6 +141,26 @@ test("plain text: a short line without an end sign is a heading, a pair and a se
   );
 });
 
+test("of short lines in a row without an end sign, those that head nothing are what the text says", () => {
+  const text =
+    "Depot\n\nDrivers report to gate 4\n\nLate parcels go to the Harbour office\n\nRefunds take 12 days\n\nThe rest is sent by post.\n";
+  assert.deepEqual(pathsOf(text, "text/plain"), [
+    ["", "Drivers report to gate 4\nLate parcels go to the Harbour office"],
+    ["Refunds take 12 days", "The rest is sent by post."],
+  ]);
+  assert.deepEqual(pathsOf(`# Rules\n\n${text}`), [
+    ["", "Depot\nDrivers report to gate 4\nLate parcels go to the Harbour office"],
+    ["Refunds take 12 days", "The rest is sent by post."],
+  ]);
+  assert.deepEqual(pathsOf("# Rules\n\n**Pay at once**\n\n**Quay**\n\nOpen all day.\n"), [
+    ["", "Pay at once"],
+    ["Quay", "Open all day."],
+  ]);
+  // Thai has neither full stops nor spaces between words.
+  const thai = ["พนักงานมีสิทธิลาพักร้อนปีละสิบสองวันโดยได้รับค่าจ้างเต็ม", "การขอลาต้องแจ้งหัวหน้าล่วงหน้าห้าวันทำการ"];
+  assert.deepEqual(pathsOf(thai.join("\n\n"), "text/plain"), [["", thai.join("\n")]]);
+});
+
 test("a quotation that goes on over lines is read without its marks", () => {
   const text = "> The lamp is\n> *red* and\n> burns > 5\n> hours. Oil it.\n\n1. > Weight: 7 kg\n   > Price: 40 euros\n";
   const units = unitsIn(passages(text));

@@ -36,6 +36,10 @@ const figures: [text: string, ...answers: string[]][] = [
   ["Am 3. Mai bleibt der Laden zu.", "3. Mai"],
   ["La entrada cuesta 6,50 euros para adultos y 3 euros para todos.", "6,50 euros", "3 euros"],
   ["Orders with code TW-210 go to room C9."],
+  ["员工每年享有20天年假，补贴300元。", "20", "300"],
+  ["社員は年に20日休めて、交通費は¥3,000まで出ます。", "20", "¥3,000"],
+  ["พนักงานลาได้ปีละ๒๐วัน", "๒๐"],
+  ["型号C9和TW-210放在二〇号房。"],
 ];
 for (const [text, ...answers] of figures)
   test(`figures with what they count: ${text}`, () => assert.deepEqual(found(text, "number", "value"), answers));

@@ -30,6 +30,8 @@ const fuehrung = "Eine F√ºhrung durch den Garten dauert 90 Minuten und kostet f√
 const besuche = documentOf(`# Garten\n\n## Besuche\n\n${fuehrung}\n`, "text/markdown", "garten.md");
 const code = documentOf("# Script\n\n```\nrun()\n```\n", "text/markdown", "script.md");
 
+const answersIn = (rows: readonly StudyRow[]): Set<string> => new Set(rows.map(({ messages }) => messages[1]!.content));
+
 /** Writes what `questions` says of an answer, proposes what it knows, and reads by heart. */
 function writerOf(questions: Record<string, string[]>): Writer & { asked: Target[][] } {
   const asked: Target[][] = [];
@@ -77,6 +79,23 @@ test("without a writer every passage that states something has rows of its own w
   const answers = new Set(rows.map(({ messages }) => messages[1]!.content));
   for (const answer of [walk, fuehrung, "1987", "from the barn"])
     assert.ok(answers.has(answer), [...answers].join("\n"));
+});
+
+test("code is not scored, because none of it is chosen by its surprise and a block of it may be too long", async () => {
+  const scored: string[] = [];
+  const base = {
+    ...plainBase,
+    score: (rows: { prompt: string; text: string }[]) => {
+      scored.push(...rows.map(({ text }) => text));
+      return plainBase.score(rows);
+    },
+  };
+  const parts = { base, writer: async () => null, progress: async () => {} };
+  const { rows } = await study({ documents: [code, visits], organisation: null }, parts, options);
+  assert.ok(scored.length > 0 && scored.every((text) => !text.includes("run()")), scored.join("\n"));
+  const alone = await studied([visits], options);
+  const ofVisits = rows.filter(({ source }) => source!.document_id === visits.id);
+  assert.deepEqual(new Set(ofVisits.map(({ messages }) => messages[1]!.content)), answersIn(alone.rows));
 });
 
 test("a writer's questions that pass the gates are trained, and the report counts them gate by gate", async () => {

@@ -138,6 +138,9 @@ test("a question that a document asks is answered by what follows, up to the nex
     ["May I bring my goat?", "Yes, on a lead. Ask Ada first.", ""],
     ["¿Y una vaca?", "No, they frighten the hens.", ""],
   ]);
+  const arabic = "# الأسئلة\n\nما هي مدة الإجازة السنوية؟ عشرون يوما في السنة.\n";
+  assert.deepEqual(told(arabic, "asked"), [["ما هي مدة الإجازة السنوية؟", "عشرون يوما في السنة.", ""]]);
+  assert.deepEqual(clausesIn(arabic), ["عشرون يوما في السنة."]);
 });
 
 test("a heading that asks is answered by its section, whole sentences of it and not too many", () => {

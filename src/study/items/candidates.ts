@@ -5,6 +5,7 @@ import { seeded } from "../../base/statistics/random.ts";
 import { hashOf, holdsUncut, normalised, shuffled, wordsOf } from "../../base/text.ts";
 import type { SnapshotDocument } from "../../contract/run-folder.ts";
 import { nearestHeading } from "../forms.ts";
+import { disputed } from "../gates.ts";
 import { headingOf } from "../heading.ts";
 import { monthsOf, ownOrEnglish } from "../languages.ts";
 import { findOverlap } from "../leakage.ts";
@@ -13,7 +14,7 @@ import { type Passage, type Place, passagesOf, type Unit } from "../passages.ts"
 import { plainRowsOf } from "../plain.ts";
 import { tablesOf } from "../tables.ts";
 import type { ItemKind } from "./kinds.ts";
-import { plainItemsOf } from "./plain-items.ts";
+import { type PlainItem, plainItemsOf } from "./plain-items.ts";
 import { inUsualLanguage, spreadOrder } from "./plan.ts";
 import { rivalsOf } from "./rivals.ts";
 import type { Verified } from "./written.ts";
@@ -87,7 +88,9 @@ export function candidatesOf({ documents, seed, wanted, written }: CandidateTask
   const said = new Map(written.map((one) => [one.passage, one]));
   const inOrder = spreadOrder(passages, seed);
   const tables = tablesOf(studied);
-  const plain = inOrder.map((passage) => plainItemsOf(passage, tables, seeded(seed ^ hashOf(`plain ${passage.text}`))));
+  const plain = withoutDisputed(
+    inOrder.map((passage) => plainItemsOf(passage, tables, seeded(seed ^ hashOf(`plain ${passage.text}`)))),
+  );
   // Only passages with tables or with lines of key and value give plain questions. There may be few of them, so each gives more.
   const each = Math.ceil((spare * wanted) / Math.max(1, plain.filter((items) => items.length > 0).length));
   const drafts = inOrder.flatMap((passage, at) => {
@@ -97,6 +100,24 @@ export function candidatesOf({ documents, seed, wanted, written }: CandidateTask
     return asked.map((one) => draftOf(one, shown, source));
   });
   return withRivals(lookedUp(drafts, studied, byId), passages, seed);
+}
+
+/**
+ * Drops the plain questions that have several answers, such as the one for the telephone number under "Contact" if several documents have
+ * such a heading. All plain items are compared, because only some of them become candidates.
+ */
+function withoutDisputed(all: readonly PlainItem[][]): PlainItem[][] {
+  const found = disputed(
+    all.flat().flatMap(({ questions, answer }) => questions.map(({ question }) => ({ question, answer }))),
+  );
+  return all.map((items) =>
+    items
+      .map((item) => ({
+        ...item,
+        questions: item.questions.filter(({ question }) => !found.has(normalised(question))),
+      }))
+      .filter(({ questions }) => questions.length > 0),
+  );
 }
 
 interface Asked {

@@ -1,7 +1,7 @@
 // The gates that need no chat model, in order. What one gate drops does not reach the next. Reference: alignment note, gates 3 and 6
 // to 9.
 import { nearDuplicate, signatureOf, similarityOf } from "../../../base/minhash.ts";
-import { containsWords, holdsUncut, normalised, wordsOf } from "../../../base/text.ts";
+import { containsWords, holdsUncut, isQuestion, normalised, wordsOf } from "../../../base/text.ts";
 import type { ReadDocument } from "../../../contract/documents.ts";
 import type { ItemCandidate, Wording } from "../../../study/items/candidates.ts";
 import { type ItemKind, takeByShare } from "../../../study/items/kinds.ts";
@@ -51,7 +51,7 @@ export function passGates(
     return from;
   };
   const textOf = new Map(documents.map(({ id, text }) => [id, text]));
-  const phrased = ofWriter("phrased", candidates, (all) => worded(all, isQuestion));
+  const phrased = ofWriter("phrased", candidates, (all) => worded(all, isPhrased));
   const verified = ofWriter("verified", phrased, (all) => worded(all, (wording) => wording.verified));
   const grounded = pass("grounded", verified, (all) => all.filter((one) => isGrounded(one, textOf)));
   const alone = pass("stand_alone", grounded, (all) => worded(all, standsAlone));
@@ -71,8 +71,8 @@ const worded = (
     .map((one) => ({ ...one, wordings: one.wordings.filter((wording) => passes(wording, one)) }))
     .filter(({ wordings }) => wordings.length > 0);
 
-const isQuestion = ({ question }: Wording): boolean =>
-  question.length <= longestQuestion && !question.includes("\n") && /\p{L}.*[?？]$/u.test(question);
+const isPhrased = ({ question }: Wording): boolean =>
+  question.length <= longestQuestion && !question.includes("\n") && /\p{L}/u.test(question) && isQuestion(question);
 
 /**
  * Whether the answer occurs word for word in the passage and in the last quote, and every quote is verbatim from its

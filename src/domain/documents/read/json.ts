@@ -3,6 +3,7 @@
 // jsonc-parser gives the position of each value.
 import { type Node, type ParseError, parseTree, printParseErrorCode } from "jsonc-parser";
 import { Failure } from "../../../base/errors.ts";
+import { isQuestion } from "../../../base/text.ts";
 import type { Element, Piece, Reading } from "../elements.ts";
 import { mostDepth } from "../limits.ts";
 
@@ -130,7 +131,7 @@ class Writer {
       ([, { type, value }]) => type === "number" || (type === "string" && isName(value)),
     );
     if (named === undefined) return [mark(String(number), object)];
-    return /[?？]$/.test(String(named[1].value)) ? this.#pieces(named[1]) : this.#property(named);
+    return isQuestion(String(named[1].value)) ? this.#pieces(named[1]) : this.#property(named);
   }
 
   #heading(key: Piece[] | null, level: number): void {
