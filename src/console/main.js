@@ -8,35 +8,23 @@ import { showFirstKey, showSignIn } from "./shell/sign-in.js";
 import { startTheme, toggleTheme } from "./shell/theme.js";
 
 /**
- * Screens in the order of the work, each with the scope that it requires and its module, which is loaded when the screen is first shown.
+ * Screens in the order of the work, each with the scope that it requires. The module of a screen has its name.
  * @type {Record<string, Screens>}
  */
 const groups = {
-	start: { home: ["-", () => import("./screens/home.js")] },
-	data: {
-		documents: ["documents", () => import("./screens/documents.js")],
-		benchmarks: ["documents", () => import("./screens/benchmarks.js")],
-	},
-	training: {
-		alignments: ["alignments", () => import("./screens/alignments.js")],
-		"auto-align": ["alignments", () => import("./screens/auto-align.js")],
-	},
-	results: {
-		models: ["models", () => import("./screens/models.js")],
-		evaluations: ["alignments", () => import("./screens/evaluations.js")],
-	},
-	use: {
-		playground: ["inference", () => import("./screens/playground.js")],
-		agents: ["agents", () => import("./screens/agents.js")],
-	},
-	operation: { keys: ["keys", () => import("./screens/keys.js")], system: ["-", () => import("./screens/system.js")] },
+	start: { home: "-" },
+	data: { documents: "documents", benchmarks: "documents" },
+	training: { alignments: "alignments", "auto-align": "alignments" },
+	results: { models: "models", evaluations: "alignments" },
+	use: { playground: "inference", agents: "agents" },
+	operation: { keys: "keys", system: "-" },
 };
 /** @type {Screens} */
 const screens = Object.assign({}, ...Object.values(groups));
 
 const navigation = h("nav", { "aria-label": t("nav.label"), id: "navigation" });
 const main = h("main", { id: "main", tabindex: "-1" });
-const menu = h("button", { type: "button", class: "menu", "aria-expanded": "false", "aria-controls": "navigation" }, t("nav.menu"));
+const menu = h("button", { class: "menu", "aria-expanded": "false", "aria-controls": "navigation" }, t("nav.menu"));
 menu.addEventListener("click", () => openMenu(menu.getAttribute("aria-expanded") !== "true"));
 navigation.addEventListener("keydown", ({ key }) => {
 	if (key !== "Escape") return;
@@ -54,7 +42,7 @@ function openMenu(open) {
 function drawNavigation() {
 	fill(navigation);
 	for (const [group, members] of Object.entries(groups)) {
-		const names = Object.keys(members).filter((name) => hasScope(members[name]?.[0] ?? "-"));
+		const names = Object.keys(members).filter((name) => hasScope(members[name] ?? "-"));
 		const links = names.map((name) => h("li", h("a", { href: `#/${name}`, "data-screen": name }, word("nav", name))));
 		if (links.length > 0) append(navigation, h("p.nav-group", { "aria-hidden": "true" }, word("nav", `group.${group}`)), h("ul", links));
 	}
@@ -67,8 +55,8 @@ const language = h(
 );
 const help = h("a", { href: t("shell.help.page") }, t("shell.help"));
 const showShortcuts = startShortcuts(Object.keys(screens));
-const keyboard = h("button", { type: "button", class: "keyboard", onclick: showShortcuts }, t("keyboard.title"));
-const signOut = h("button", { type: "button", onclick: forgetKey }, t("shell.forget"));
+const keyboard = h("button", { class: "keyboard", onclick: showShortcuts }, t("keyboard.title"));
+const signOut = h("button", { onclick: forgetKey }, t("shell.forget"));
 const skip = h("a.skip", { href: "#main" }, t("shell.skip"));
 // The router would read #main as the address of a screen.
 skip.addEventListener("click", (event) => {
@@ -83,7 +71,7 @@ fill(
 		"header.bar",
 		menu,
 		h("a.brand", { href: "#/home" }, "plumbline"),
-		h("span.bar-end", help, keyboard, language, h("button", { type: "button", onclick: toggleTheme }, t("shell.theme")), signOut),
+		h("span.bar-end", help, keyboard, language, h("button", { onclick: toggleTheme }, t("shell.theme")), signOut),
 	),
 	navigation,
 	main,
@@ -104,7 +92,7 @@ function showWhatMay() {
 	drawNavigation();
 	router.stop();
 	if (isSignedIn) router.start();
-	else if (location.pathname === "/first-key" && location.hash.length > 1) showFirstKey(main, location.hash.slice(1));
+	else if (location.pathname === "/first-key") showFirstKey(main, location.hash.slice(1));
 	else showSignIn(main);
 }
 

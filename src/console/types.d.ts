@@ -21,7 +21,8 @@ interface View {
 	/** Leads to another screen, unless the user has already gone to one. */
 	go: (hash: string) => void;
 }
-type Screens = Record<string, [scope: string, load: () => Promise<{ show: (view: View) => Promise<void> }>]>;
+/** The scope that each screen requires; "-" stands for any key. */
+type Screens = Record<string, string>;
 
 /** A field of a form. */
 interface Field {

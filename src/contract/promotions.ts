@@ -139,7 +139,8 @@ export const promotions = {
     method: "POST",
     path: "/api/v3/models/{model_id}/rollback",
     tag: "models",
-    summary: "Roll back a promotion: the previous model is promoted again and deployed.",
+    summary:
+      "Roll back a promotion: the previous model is promoted again and deployed. If there is none, the channel is left without a model.",
     params: idParam("model_id"),
     body: {
       type: "object",

@@ -174,10 +174,16 @@ function unitsIn(code: string): string[] {
   return [...given, ...passed];
 }
 
-test("every module that one imports is there", () => {
+test("every module that one imports is there, and a module for every screen", () => {
   for (const name of served(".js"))
     for (const [, target] of readFileSync(join(folder, name), "utf8").matchAll(/(?:from |import\()"(\.[^"]+\.js)"/g))
       assert.ok(existsSync(join(folder, name, "..", target!)), `${name} imports ${target}`);
+  const main = readFileSync(join(folder, "main.js"), "utf8");
+  const screens = [...main.matchAll(/^\t\w+: \{ (.*) \},$/gm)].flatMap(
+    ([, group]) => group!.match(/[\w-]+(?="?: ")/g)!,
+  );
+  assert.equal(screens.length, 11);
+  for (const screen of screens) assert.ok(existsSync(join(folder, "screens", `${screen}.js`)), screen);
 });
 
 function served(extension: string): string[] {

@@ -50,6 +50,7 @@ describe("with an aligned model", { skip: withoutBrowser }, () => {
     await page.getByRole("button", { name: "Promote" }).click();
     await page.getByRole("listitem").getByText("Promoted to the channel mine.").waitFor();
     await page.getByRole("button", { name: "Roll back" }).click();
+    await page.getByRole("dialog").getByText("If there is none, the channel is left without a model.").waitFor();
     await page.getByRole("dialog").getByRole("button", { name: "Roll back" }).click();
     await page.getByRole("listitem").getByText("Promoted to the channel mine.").waitFor({ state: "detached" });
     assert.deepEqual(wrong, []);
@@ -65,10 +66,14 @@ describe("with an aligned model", { skip: withoutBrowser }, () => {
     await page.getByRole("button", { name: "Make the agent" }).click();
     await page.getByRole("heading", { name: "desk" }).waitFor();
     await page.getByLabel("Question").fill("When?");
+    const answered = page.waitForResponse(/\/run\/$/);
     await page.getByRole("button", { name: "Ask" }).click();
+    const requestId = (await answered).headers()["x-request-id"];
     await page.locator(".answer").waitFor();
     await page.getByRole("button", { name: "Good answer" }).click();
     await page.getByText("Thank you").waitFor();
+    const feedback = it.store.prepare<[], { request_id: string }>("SELECT request_id FROM agent_feedback").all();
+    assert.deepEqual(feedback, [{ request_id: requestId }]);
     assert.deepEqual(await seriousFindings(page), []);
     await picture(page, "agent");
     await visit(page, "#/keys");
@@ -110,6 +115,23 @@ describe("with an aligned model", { skip: withoutBrowser }, () => {
     await signIn(page, it.key);
     await visit(page, `#/auto-align/${failedId}`);
     assert.equal(await page.getByLabel("Alignment").inputValue(), failedId);
+    assert.deepEqual(wrong, []);
+    await page.context().close();
+  });
+
+  test("why a model could not be deployed is said in the list and on Home", async () => {
+    const failed = await it.align();
+    const error = "The memory of this machine does not suffice";
+    it.store
+      .prepare<string[]>(
+        "UPDATE aligned_model SET name = 'large', deployment_status = 'UNDEPLOYED', error = ? WHERE id = ?",
+      )
+      .run(error, failed.modelId);
+    const { page, wrong } = await openPage(browser, it.url);
+    await signIn(page, it.key);
+    await page.locator(".card", { hasText: "Needs attention" }).getByText(`large${error}`).waitFor();
+    await visit(page, "#/models");
+    await page.getByRole("row", { name: /large/ }).getByText(error).waitFor();
     assert.deepEqual(wrong, []);
     await page.context().close();
   });

@@ -54,6 +54,9 @@ describe("the console", { skip: withoutBrowser }, () => {
     key = (await page.locator("pre").first().textContent())!;
     assert.match(key, /^pl_/);
     assert.ok(!page.url().includes("#"), page.url());
+    // Choosing a language loads the page again.
+    await page.reload();
+    assert.equal(await page.locator("pre").first().textContent(), key);
     await page.getByRole("button", { name: "Open the console with it" }).click();
     await page.getByRole("heading", { name: "Home" }).waitFor();
     assert.ok(!page.url().includes(key));

@@ -1,4 +1,4 @@
-// Answers that arrive late: what the user did meanwhile stays, and what changed meanwhile is shown.
+// Answers that arrive late, or not at all: what the user did meanwhile stays, and what changed meanwhile is shown.
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import type { Browser, Page, Route } from "playwright-core";
@@ -21,11 +21,13 @@ const estimate = {
 describe("what arrives late", { skip: withoutBrowser }, () => {
   let it: Scripted;
   let browser: Browser;
+  let documentId: string;
   before(async () => {
     [it, browser] = await Promise.all([scriptedHouse(), openBrowser()]);
     const { key } = (await it.house.admin("key.create", { user: "ada", scopes: allScopes })) as { key: string };
     it.key = key;
-    await it.call("documents.upload", { files: [{ name: "Quays.txt", content: "Quay 7 opens at eight." }] });
+    const files = [{ name: "Quays.txt", content: "Quay 7 opens at eight." }];
+    documentId = (await it.call("documents.upload", { files })).body.documents[0].document_id;
   });
   after(async () => {
     await browser?.close();
@@ -81,6 +83,39 @@ describe("what arrives late", { skip: withoutBrowser }, () => {
     await page.context().close();
   });
 
+  test("an action that fails after the user has gone on says so on the other screen", async () => {
+    const { page, wrong } = await openPage(browser, it.url, { refused: /\/models\/upload/ });
+    await signIn(page, it.key);
+    await visit(page, "#/models");
+    await page.locator("summary", { hasText: "Add a base model" }).click();
+    await page.getByLabel("GGUF file").setInputFiles({ name: "small.gguf", mimeType: "", buffer: Buffer.from("GGUF") });
+    const sends = held(page, "**/models/upload?*");
+    await page.getByRole("button", { name: "Upload", exact: true }).click();
+    const sent = await sends;
+    await visit(page, "#/playground");
+    await sent.fulfill({ status: 422, json: { error: { message: "The file is no model" } } });
+    await page.getByRole("dialog", { name: "Upload" }).getByText("The file is no model").waitFor();
+    assert.deepEqual(wrong, []);
+    await page.context().close();
+  });
+
+  test("a passage that could not be loaded is asked for again", async () => {
+    const citations = [{ document: documentId, quote: "Quay 7 opens" }];
+    const content = JSON.stringify({ instruction: "When does quay 7 open?", response: "at eight", citations });
+    const { benchmark_id } = (await it.call("benchmarks.upload", { files: [{ name: "Cited.jsonl", content }] })).body;
+    const { page, wrong } = await openPage(browser, it.url, { refused: /\/text$/ });
+    await signIn(page, it.key);
+    await visit(page, `#/benchmarks/${benchmark_id}`);
+    await page.route("**/text", (route) => route.fulfill({ status: 500, json: {} }), { times: 1 });
+    const show = page.getByRole("button", { name: "Show the passage" });
+    await show.click();
+    await page.getByRole("alert").getByText("HTTP 500").waitFor();
+    await show.click();
+    await page.locator("blockquote mark").getByText("Quay 7 opens").waitFor();
+    assert.deepEqual(wrong, []);
+    await page.context().close();
+  });
+
   test("an action whose screen was loaded again meanwhile still loads it", async () => {
     const { page, wrong } = await openPage(browser, it.url);
     await signIn(page, it.key);
@@ -99,21 +134,38 @@ describe("what arrives late", { skip: withoutBrowser }, () => {
     await page.context().close();
   });
 
-  test("an evaluation's badge follows its status", async () => {
+  test("an evaluation's badge follows its status, and tells what was stopped and when nothing answers", async () => {
     const content = JSON.stringify({ instruction: "When does quay 7 open?", response: "at eight" });
     const { benchmark_id } = (await it.call("benchmarks.upload", { files: [{ name: "Quays.jsonl", content }] })).body;
     const asked = { model_id: it.baseId, benchmark_id };
     const { evaluation_id } = (await it.call("evaluations.create", { body: asked })).body;
     const record = (await it.call("evaluations.get", { params: { evaluation_id } })).body;
     let status = "QUEUED";
-    const { page, wrong } = await openPage(browser, it.url);
+    let isDown = false;
+    let stopped = false;
+    const { page, wrong } = await openPage(browser, it.url, { refused: /\/evaluations\/evaluation_/ });
     await signIn(page, it.key);
-    await page.route(`**/evaluations/${evaluation_id}`, (route) => route.fulfill({ json: { ...record, status } }));
+    await page.route(`**/evaluations/${evaluation_id}`, (route) =>
+      isDown ? route.abort() : route.fulfill({ json: { ...record, status, stopped, error: null } }),
+    );
     await visit(page, `#/evaluations/${evaluation_id}`);
     const badge = page.locator(".head .badge");
     assert.equal(await badge.textContent(), "queued");
     status = "PROCESSING";
     await badge.getByText("in progress", { exact: true }).waitFor({ timeout: 20_000 });
+    isDown = true;
+    const unreachable = page.locator("#announcements").getByText("The appliance does not answer");
+    await unreachable.waitFor();
+    isDown = false;
+    await unreachable.waitFor({ state: "detached" });
+    [status, stopped] = ["FAILED", true];
+    await badge.getByText("stopped", { exact: true }).waitFor();
+    const listed = { evaluations: [{ ...record, status, stopped, error: "The evaluation was stopped" }], total: 1 };
+    await page.route(/\/evaluations\?/, (route) => route.fulfill({ json: listed }));
+    await visit(page, "#/evaluations");
+    await page.getByRole("row").getByText("stopped", { exact: true }).waitFor();
+    await visit(page, "#/home");
+    await page.getByText("Nothing needs your attention.").waitFor();
     assert.deepEqual(wrong, []);
     await page.context().close();
   });

@@ -1,6 +1,7 @@
-// Large files through the browser: 60 MB arrive with progress, and 100 MB are refused by the setting's name.
+// Files through the browser: 60 MB arrive with progress, 100 MB are refused by the setting's name, and a folder because it is one. An
+// upload goes on while another screen is shown.
 import assert from "node:assert/strict";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
@@ -25,7 +26,7 @@ describe("large uploads", { skip: withoutBrowser }, () => {
     rmSync(folder, { recursive: true });
   });
 
-  async function chosen(name: string, bytes: number) {
+  async function chosen(name: string, bytes: number, uploadThroughput = rate) {
     const path = join(folder, name);
     writeFileSync(path, Buffer.alloc(bytes, "The quay opens at seven, and closes with the tide.\n\n"));
     const { page, wrong } = await openPage(browser, it.url, { refused: /documents\/upload$/ });
@@ -33,7 +34,7 @@ describe("large uploads", { skip: withoutBrowser }, () => {
     await visit(page, "#/documents");
     const network = await page.context().newCDPSession(page);
     await network.send("Network.emulateNetworkConditions", {
-      ...{ offline: false, latency: 0, downloadThroughput: -1, uploadThroughput: rate },
+      ...{ offline: false, latency: 0, downloadThroughput: -1, uploadThroughput },
     });
     await page.getByLabel("Choose files").setInputFiles(path);
     return { page, wrong, line: page.getByRole("list", { name: "Uploads" }).getByRole("listitem") };
@@ -57,6 +58,43 @@ describe("large uploads", { skip: withoutBrowser }, () => {
       between,
       [...between].sort((a, b) => a - b),
     );
+    assert.deepEqual(wrong, []);
+    await page.context().close();
+  });
+
+  test("an upload goes on while another screen is shown, and the browser asks before it leaves the page", async () => {
+    const { page, wrong, line } = await chosen("Tides.txt", MB, MB / 4);
+    const isAsked = () => page.evaluate(() => !dispatchEvent(new Event("beforeunload", { cancelable: true })));
+    await line.locator("progress[value]").waitFor();
+    assert.equal(await isAsked(), true);
+    await visit(page, "#/benchmarks");
+    await page.getByText("1 read, 0 refused").waitFor();
+    assert.equal(await isAsked(), false);
+    await visit(page, "#/documents");
+    await line.getByText("read", { exact: true }).waitFor();
+    await page.getByRole("row", { name: /Tides/ }).waitFor();
+    // What has been seen is not shown again.
+    await visit(page, "#/benchmarks");
+    await visit(page, "#/documents");
+    assert.equal(await line.count(), 0);
+    assert.deepEqual(wrong, []);
+    await page.context().close();
+  });
+
+  test("a dropped folder is refused as one that cannot be read", async () => {
+    const path = join(folder, "harbour");
+    mkdirSync(path);
+    const { page, wrong } = await openPage(browser, it.url);
+    await signIn(page, it.key);
+    await visit(page, "#/documents");
+    const zone = (await page.locator(".drop").boundingBox())!;
+    const input = await page.context().newCDPSession(page);
+    for (const type of ["dragEnter", "dragOver", "drop"] as const)
+      await input.send("Input.dispatchDragEvent", {
+        ...{ type, x: zone.x + 5, y: zone.y + 5 },
+        data: { items: [], files: [path], dragOperationsMask: 1 },
+      });
+    await page.getByRole("listitem").getByText("If it is a folder, drop its files.").waitFor();
     assert.deepEqual(wrong, []);
     await page.context().close();
   });

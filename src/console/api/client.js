@@ -1,5 +1,5 @@
 // The console's client: calls the operations of operations.js with the key of this browser session.
-import { forgetKey, hasScope, keyOfSession } from "../shell/session.js";
+import { forgetKey, hasScope, keyOfSession, session } from "../shell/session.js";
 import { operations } from "./operations.js";
 
 /** @import { CallInput, Detail, Name, Replies, ServerEvent } from "./types.d.ts" */
@@ -85,6 +85,18 @@ async function send(name, input, headers = {}, key = keyOfSession()) {
  */
 export async function call(name, input = {}) {
 	return (await send(name, input)).json();
+}
+
+/**
+ * As `call`, and returns the id of the request too.
+ * @template {Name} N
+ * @param {N} name
+ * @param {CallInput} input
+ * @returns {Promise<[reply: Replies[N], requestId: string | null]>}
+ */
+export async function callWithId(name, input) {
+	const response = await send(name, input);
+	return [await response.json(), response.headers.get("x-request-id")];
 }
 
 /**
@@ -196,14 +208,15 @@ async function* eventsOf(body) {
 }
 
 /**
- * Uploads one file and reports the share that has been sent, which `fetch` cannot do.
+ * Uploads one file and reports the share that has been sent, which `fetch` cannot do. The upload goes on while other screens are
+ * shown. Signing out ends it.
  * @template {Name} N
  * @param {N} name
  * @param {File} file
- * @param {{ onProgress?: (share: number) => void, signal?: AbortSignal, query?: CallInput["query"] }} [options]
+ * @param {{ onProgress?: (share: number) => void, query?: CallInput["query"] }} [options]
  * @returns {Promise<Replies[N]>}
  */
-export function upload(name, file, { onProgress = () => {}, signal, query = {} } = {}) {
+export function upload(name, file, { onProgress = () => {}, query = {} } = {}) {
 	const { promise, resolve, reject } = Promise.withResolvers();
 	const request = new XMLHttpRequest();
 	request.open("POST", pathOf(name, { query }));
@@ -216,7 +229,12 @@ export function upload(name, file, { onProgress = () => {}, signal, query = {} }
 	};
 	request.onerror = () => reject(new TypeError("network"));
 	request.onabort = () => reject(new DOMException("aborted", "AbortError"));
-	signal?.addEventListener("abort", () => request.abort(), { once: true });
+	const over = new AbortController();
+	const { signal } = over;
+	request.onloadend = () => over.abort();
+	// The browser asks before it leaves the page.
+	addEventListener("beforeunload", (event) => event.preventDefault(), { signal });
+	session.addEventListener("change", () => request.abort(), { signal });
 	const form = new FormData();
 	form.append("file", file, file.name);
 	request.send(form);

@@ -12,7 +12,7 @@ export function openDialog(title, body, actions = [], close = t("action.close"))
 		{ "aria-labelledby": id },
 		h("h2", { id }, title),
 		h("div.dialog-body", body),
-		h("p.actions", actions, h("button", { type: "button", onclick: () => dialog.close() }, close)),
+		h("p.actions", actions, h("button", { onclick: () => dialog.close() }, close)),
 	);
 	dialog.addEventListener("close", () => dialog.remove());
 	document.body.append(dialog);
@@ -64,7 +64,7 @@ function isConfirmed(title, text, act) {
 		resolve(true);
 		dialog.close();
 	};
-	const button = h("button", { type: "button", class: "danger", onclick: agree }, act);
+	const button = h("button", { class: "danger", onclick: agree }, act);
 	const dialog = openDialog(title, h("p", text), [button], t("action.cancel"));
 	dialog.addEventListener("close", () => resolve(false));
 	return promise;

@@ -15,6 +15,8 @@ export function h(name, props, ...children) {
 	const [tag = "", ...classes] = name.split(".");
 	const element = document.createElement(tag);
 	element.classList.add(...classes);
+	// A button in a form would submit it otherwise.
+	if (element instanceof HTMLButtonElement) element.type = "button";
 	const isChild = typeof props !== "object" || props === null || props instanceof Node || Array.isArray(props);
 	for (const [name, value] of isChild ? [] : Object.entries(props)) {
 		if (value === null || value === undefined || value === false) continue;

@@ -1,6 +1,7 @@
 // Forms: labelled fields, errors beside the field that they are about, one submission at a time.
 import { ApiError } from "../api/client.js";
 import { t, word } from "../shell/language.js";
+import { openDialog } from "./dialog.js";
 import { fill, h, newId, prose } from "./dom.js";
 import { failure } from "./states.js";
 
@@ -10,7 +11,7 @@ import { failure } from "./states.js";
  */
 export function form(fields, { submit, onSubmit, actions = [], kind = "primary" }) {
 	const errors = h("div");
-	const button = h("button", { class: kind }, submit);
+	const button = h("button", { class: kind, type: "submit" }, submit);
 	const made = fields.map((field) => ({ field, ...control(field) }));
 	const element = h(
 		"form",
@@ -31,8 +32,14 @@ export function form(fields, { submit, onSubmit, actions = [], kind = "primary" 
 		} catch (thrown) {
 			const details = thrown instanceof ApiError ? thrown.details : [];
 			for (const { loc, msg } of details) made.find(({ field }) => loc.includes(field.name))?.error.append(msg);
-			fill(errors, failure(thrown));
-			errors.scrollIntoView({ block: "nearest" });
+			if (element.isConnected) {
+				fill(errors, failure(thrown));
+				errors.scrollIntoView({ block: "nearest" });
+			} else {
+				// The user has gone to another screen. After a sign-out there is nobody to tell.
+				const { name, status } = /** @type {ApiError} */ (thrown);
+				if (name !== "AbortError" && status !== 401) openDialog(submit, failure(thrown));
+			}
 		}
 		button.ariaDisabled = null;
 	});

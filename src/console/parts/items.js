@@ -19,7 +19,7 @@ export function filteredItems(items, { filters, textOf, render, actions }) {
 	const search = h("input", { type: "search", autocomplete: "off" });
 	const counted = h("p.small", { "aria-live": "polite" });
 	const list = h("ul.list");
-	const more = h("button", { type: "button" }, t("action.more"));
+	const more = h("button", t("action.more"));
 	let most = shownAtFirst;
 
 	const draw = () => {

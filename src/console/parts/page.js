@@ -1,7 +1,7 @@
 // The head of a screen, its sections, lists of facts, and buttons.
 import { number, t, word } from "../shell/language.js";
 import { h } from "./dom.js";
-import { announce, badge } from "./states.js";
+import { announce, badge, messageOf } from "./states.js";
 
 /**
  * @param {string} title
@@ -62,7 +62,7 @@ export const statusBadge = (state) => badge(state, word("status", state));
  * @param {{ kind?: string, isOff?: boolean | undefined }} [options]
  */
 export function actButton(view, text, act, { kind = "", isOff = false } = {}) {
-	const button = h("button", { type: "button", class: kind, disabled: isOff }, text);
+	const button = h("button", { class: kind, disabled: isOff }, text);
 	button.addEventListener("click", async () => {
 		if (button.ariaDisabled === "true") return;
 		button.ariaDisabled = "true";
@@ -79,7 +79,7 @@ export function actButton(view, text, act, { kind = "", isOff = false } = {}) {
 
 /** Shows text with a button that copies it. @param {string} text @param {string} label */
 export function code(text, label) {
-	const copy = h("button", { type: "button", class: "copy" }, t("action.copy"));
+	const copy = h("button", { class: "copy" }, t("action.copy"));
 	copy.addEventListener("click", async () => {
 		try {
 			await navigator.clipboard.writeText(pre.textContent ?? "");
@@ -98,11 +98,21 @@ export function code(text, label) {
  * @param {AbortSignal} signal @param {number} ms @param {() => Promise<boolean | void>} act resolves to false to end
  */
 export async function every(signal, ms, act) {
-	while (!signal.aborted) {
+	let failed = 0;
+	/** @type {HTMLElement | undefined} */
+	let told;
+	for (;;) {
 		await new Promise((resolve) => setTimeout(resolve, ms));
-		if (signal.aborted) return;
+		if (signal.aborted) return told?.remove();
 		if (document.visibilityState === "hidden") continue;
-		// A failed poll is ignored, because the next one makes up for it.
-		if ((await act().catch(() => true)) === false) return;
+		try {
+			const goesOn = await act();
+			failed = 0;
+			told?.remove();
+			if (goesOn === false) return;
+		} catch (error) {
+			// One failed poll is ignored, because the next one makes up for it. After three, what the screen shows is old.
+			if (++failed > 2 && !signal.aborted && !told?.isConnected) told = announce(messageOf(error), 1e9);
+		}
 	}
 }

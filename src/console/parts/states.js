@@ -40,7 +40,7 @@ export function failure(error, retry) {
 		{ role: "alert" },
 		h("p", h("strong", messageOf(error))),
 		explained(error) ?? h("p", prose(t("state.unreachable.hint"))),
-		retry && h("p", h("button", { type: "button", onclick: retry }, t("action.retry"))),
+		retry && h("p", h("button", { onclick: retry }, t("action.retry"))),
 	);
 }
 
@@ -52,33 +52,25 @@ export const notice = (kind, ...children) =>
 		children.map((child) => (typeof child === "string" ? h("p", prose(child)) : child)),
 	);
 
-/** Shows a short message for six seconds. Screen readers speak it. @param {string} text */
-export function announce(text) {
+/** Shows a short message for `ms`. Screen readers speak it. @param {string} text @param {number} [ms] */
+export function announce(text, ms = 6_000) {
 	const place = /** @type {HTMLElement} */ (document.getElementById("announcements"));
 	const line = h("p", text);
 	place.replaceChildren(line);
-	setTimeout(() => line.remove(), 6_000);
+	setTimeout(() => line.remove(), ms);
+	return line;
 }
 
 /** @param {string} state a word of the API @param {string} [text] shown instead of the word */
 export function badge(state, text = state) {
-	return h("span", { class: `badge ${kinds[state] ?? "plain"}` }, text);
+	const [kind = "plain"] = Object.entries(kinds).find(([, states]) => states.split(" ").includes(state)) ?? [];
+	return h("span", { class: `badge ${kind}` }, text);
 }
 
-/** @type {Record<string, string>} */
+/** The states of each kind of badge. */
 const kinds = {
-	...{ COMPLETED: "good", READY: "good", DEPLOYED: "good", REACHED: "good", ACTIVE: "good", gain: "good", ok: "good" },
-	...{ live: "good", gained: "good", FAILED: "bad", lost: "bad", no_gain: "bad", degraded: "bad" },
-	...{
-		STOPPED: "warn",
-		warn: "warn",
-		error: "bad",
-		PAUSED: "warn",
-		BUDGET_SPENT: "warn",
-		unproven: "warn",
-		unmeasured: "warn",
-		revoked: "warn",
-	},
-	...{ PROCESSING: "busy", PENDING: "busy", QUEUED: "busy", RUNNING: "busy", PLANNING: "busy", RECORDED: "busy" },
-	...{ STOPPING: "busy", DEPLOYING: "busy", UNDEPLOYING: "busy" },
+	good: "COMPLETED READY DEPLOYED REACHED ACTIVE gain ok live gained",
+	bad: "FAILED error lost no_gain degraded",
+	warn: "STOPPED PAUSED BUDGET_SPENT warn unproven unmeasured revoked",
+	busy: "PROCESSING PENDING QUEUED RUNNING PLANNING RECORDED STOPPING DEPLOYING UNDEPLOYING",
 };

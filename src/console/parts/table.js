@@ -1,4 +1,5 @@
 // Tables that become cards on a narrow screen, and lists of the API that are shown a page at a time.
+import { call } from "../api/client.js";
 import { number, t, word } from "../shell/language.js";
 import { fill, h } from "./dom.js";
 import { every, head, section, shown } from "./page.js";
@@ -50,7 +51,7 @@ export async function pagedTable(view, caption, columns, load, { name = "page", 
 	let loaded = { rows: [] };
 	let drawn = "";
 	const step = (/** @type {number} */ by, /** @type {string} */ text) => {
-		const button = h("button", { type: "button" }, text);
+		const button = h("button", text);
 		button.addEventListener("click", async () => {
 			if (button.ariaDisabled === "true") return;
 			page += by;
@@ -97,19 +98,27 @@ export const inHand =
 	(rows) =>
 	async ({ offset, limit }) => ({ rows: rows.slice(offset, offset + limit), total: rows.length });
 
+/** @typedef {"documents_list" | "benchmarks_list" | "alignments_list" | "evaluations_list" | "agents_list"} ListOperation */
+
 /**
  * Shows a screen with one list: its purpose and its rows, or what to do while there are none. The texts are lead, all, none and
  * none.hint of the group `name`.
+ * @template {"documents" | "benchmarks" | "alignments" | "evaluations" | "agents"} N
  * @template T
  * @param {View} view
- * @param {"documents" | "benchmarks" | "alignments" | "evaluations" | "agents"} name
+ * @param {N} name
  * @param {Column<T>[]} columns
- * @param {Load<T>} load
+ * @param {(reply: Replies[`${N}_list`]) => readonly T[]} rowsOf
  * @param {{ actions?: () => HTMLElement[], above?: Child, isLive?: (row: T) => boolean }} [options] `actions`: the last one is the main one
  * @returns {Promise<() => Promise<void>>} loads the rows again and redraws the screen
  */
-export async function listScreen(view, name, columns, load, { actions = () => [], above, isLive } = {}) {
+export async function listScreen(view, name, columns, rowsOf, { actions = () => [], above, isLive } = {}) {
 	const all = t(`${name}.all`);
+	/** @type {Load<T>} */
+	const load = async (query) => {
+		const reply = await call(/** @type {ListOperation} */ (`${name}_list`), { query });
+		return { rows: rowsOf(/** @type {Replies[`${N}_list`]} */ (reply)), total: /** @type {{ total?: number }} */ (reply).total };
+	};
 	const listed = await pagedTable(view, all, columns, load, { isLive });
 	const draw = () => {
 		const isEmpty = listed.isEmpty();

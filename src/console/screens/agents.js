@@ -1,5 +1,5 @@
 // Agents: models with a system prompt of their own. On this screen they are made, asked, rated and changed.
-import { call, onceKey } from "../api/client.js";
+import { call, callWithId, onceKey } from "../api/client.js";
 import {
 	actButton,
 	announce,
@@ -41,7 +41,7 @@ export async function show(view) {
 			[t("agents.answers"), (one) => one.usage_count],
 			[t("agents.used"), (one) => when(one.last_used, "short", t("state.never")), "when"],
 		],
-		async (query) => ({ rows: (await call("agents_list", { query })).data }),
+		(reply) => reply.data,
 		{ actions: () => [mainLink("#/agents/new", t("agents.new"))] },
 	);
 }
@@ -135,13 +135,13 @@ function askForm(params, count) {
 	const made = form([{ name: "message", label: t("playground.question"), type: "textarea", required: true }], {
 		submit: t("playground.ask"),
 		async onSubmit({ message }) {
-			const { response, usage } = await call("agents_run", { params, body: { message } });
+			const [{ response, usage }, request_id] = await callWithId("agents_run", { params, body: { message } });
 			fill(
 				said,
 				h("p.bubble", String(message)),
 				h("p.answer", response),
 				smallPrint(t("agents.tokens", { n: usage.output_tokens })),
-				ratingOf(params, count),
+				ratingOf(params, request_id, count),
 			);
 			await count();
 		},
@@ -149,10 +149,10 @@ function askForm(params, count) {
 	return h("div", made, said);
 }
 
-/** @param {string} params @param {() => Promise<void>} count */
-function ratingOf(params, count) {
+/** @param {string} params @param {string | null} request_id of the rated answer @param {() => Promise<void>} count */
+function ratingOf(params, request_id, count) {
 	const rate = (/** @type {object} */ body) => async () => {
-		await call("agents_feedback", { params, body });
+		await call("agents_feedback", { params, body: { ...body, request_id } });
 		fill(box, h("span.small", t("agents.thanks")));
 		await count();
 	};

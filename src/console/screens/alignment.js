@@ -101,18 +101,14 @@ async function follow(id, log, signal, draw) {
 	const keep = () => keepLog(id, log);
 	addEventListener("pagehide", keep, { signal });
 	signal.addEventListener("abort", keep);
-	try {
-		for await (const { data } of events("alignments_events", { params: id, signal }, log.lastId)) {
-			addEvent(log, JSON.parse(data));
-			if (isDue) continue;
-			isDue = true;
-			setTimeout(() => {
-				isDue = false;
-				if (!signal.aborted) draw();
-			}, 300);
-		}
-	} catch (error) {
-		if (!signal.aborted) throw error;
+	for await (const { data } of events("alignments_events", { params: id, signal }, log.lastId)) {
+		addEvent(log, JSON.parse(data));
+		if (isDue) continue;
+		isDue = true;
+		setTimeout(() => {
+			isDue = false;
+			if (!signal.aborted) draw();
+		}, 300);
 	}
 }
 

@@ -42,10 +42,7 @@ export async function show(view) {
 			[t("field.model"), (one) => one.model_id && link(`#/models/${one.model_id}`, names.get(one.model_id) ?? one.model_id)],
 			[t("field.created"), (one) => when(one.created_date), "when"],
 		],
-		async (query) => {
-			const { alignment_projects, total } = await call("alignments_list", { query });
-			return { rows: alignment_projects, total };
-		},
+		(reply) => reply.alignment_projects,
 		{ actions: () => [begin()], isLive: ({ status }) => status === "PENDING" },
 	);
 }

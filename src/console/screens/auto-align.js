@@ -180,14 +180,10 @@ async function showOne(view, id, autoAlignId) {
 async function followEvents(params, signal, now) {
 	const name = `auto.${params.auto_align_id}`;
 	const last = sessionStorage.getItem(name) ?? "";
-	try {
-		for await (const { id, data } of events("alignments_auto_align_events", { params, signal }, last)) {
-			sessionStorage.setItem(name, id);
-			const event = JSON.parse(data);
-			if (typeof event.done === "number") now.textContent = detailText({ total: null, unit: "", rate: null, seconds_left: null, ...event });
-		}
-	} catch (error) {
-		if (!signal.aborted) throw error;
+	for await (const { id, data } of events("alignments_auto_align_events", { params, signal }, last)) {
+		sessionStorage.setItem(name, id);
+		const event = JSON.parse(data);
+		if (typeof event.done === "number") now.textContent = detailText({ total: null, unit: "", rate: null, seconds_left: null, ...event });
 	}
 }
 

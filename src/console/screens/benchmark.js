@@ -47,9 +47,8 @@ export async function showBenchmark(view, id) {
 	if (benchmark.status === "PROCESSING")
 		void every(signal, 2_000, async () => {
 			const now = await call("benchmarks_get", { params });
-			if (now.status === "PROCESSING") fill(state, stateOf(now));
-			else await view.reload();
-			return now.status === "PROCESSING";
+			if (now.status !== "PROCESSING") return view.reload();
+			fill(state, stateOf(now));
 		});
 }
 
@@ -116,7 +115,7 @@ async function gatesOf({ generation }) {
 			],
 			gates,
 		),
-		smallPrint(`${t("benchmarks.checker")}: ${checkedBy}`, checker, generator && `${t("benchmarks.generator")}: ${generator.model}`),
+		smallPrint(`${t("benchmarks.checker")}: ${checkedBy}`, checker, generator && `${t("align.teacher")}: ${generator.model}`),
 	);
 }
 
@@ -124,11 +123,7 @@ async function gatesOf({ generation }) {
 function itemsOf(view, items) {
 	/** @type {Set<number>} */
 	const chosen = new Set();
-	const strike = h(
-		"button",
-		{ type: "button", class: "danger", disabled: true, onclick: () => strikeDialog(view, [...chosen]) },
-		t("benchmark.strike"),
-	);
+	const strike = h("button", { class: "danger", disabled: true, onclick: () => strikeDialog(view, [...chosen]) }, t("benchmark.strike"));
 	/** @param {number} item @param {boolean} is */
 	const choose = (item, is) => {
 		if (is) chosen.add(item);
@@ -156,15 +151,11 @@ function itemOf(view, item, isChosen, choose) {
 	const box = h("input", { type: "checkbox", checked: isChosen, "aria-label": t("benchmark.choose", { n: sample_num }) });
 	box.addEventListener("change", () => choose(sample_num, box.checked));
 	const passage = h("div");
-	const open = h("button", { type: "button", class: "link" }, t("benchmark.passage"));
-	open.addEventListener("click", async () => {
-		open.disabled = true;
-		fill(passage, await Promise.all(citations.map((one) => cited(one))));
-	});
+	const show = async () => fill(passage, await Promise.all(citations.map(cited)));
+	const open = actButton(view, t("benchmark.passage"), show, { kind: "link" });
 	const strike = h(
 		"button",
 		{
-			type: "button",
 			class: "link",
 			"aria-label": `${t("benchmark.strike")}: ${sample_num}`,
 			onclick: () => strikeDialog(view, [sample_num]),

@@ -22,10 +22,7 @@ export async function show(view) {
 			[t("benchmarks.origin"), (one) => (one.generation ? t("benchmarks.made") : t("benchmarks.uploaded"))],
 			[t("field.created"), (one) => when(one.created_at), "when"],
 		],
-		async (query) => {
-			const { benchmarks, total } = await call("benchmarks_list", { query });
-			return { rows: benchmarks, total };
-		},
+		(reply) => reply.benchmarks,
 		{ actions: () => [begin()], isLive: ({ status }) => status === "PROCESSING" },
 	);
 }
@@ -41,7 +38,7 @@ async function showNew(view) {
 			{ name: "document_ids", label: t("field.documents"), type: "checks", options: documents },
 			{ name: "n_samples", label: t("benchmarks.count"), type: "number", value: 100, more: { min: 1, max: 5000 } },
 			{ name: "model", label: t("benchmarks.checker"), options: texts, hint: t("benchmarks.checker.hint") },
-			{ name: "generator_model", label: t("benchmarks.generator"), hint: t("benchmarks.generator.hint") },
+			{ name: "generator_model", label: t("align.teacher"), hint: t("benchmarks.generator.hint") },
 			...upstream,
 			{
 				name: "seed",
@@ -66,7 +63,7 @@ async function showNew(view) {
 		async onSubmit({ file }) {
 			const [one] = /** @type {File[]} */ (file);
 			if (!one) return;
-			const { benchmark_id } = await upload("benchmarks_upload", one, { signal: view.signal });
+			const { benchmark_id } = await upload("benchmarks_upload", one);
 			view.go(`#/benchmarks/${benchmark_id}`);
 		},
 	});

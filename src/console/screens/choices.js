@@ -108,6 +108,6 @@ export async function withNames(text) {
 }
 
 /** Says what to do while there is no suitable base model. @param {"models.nobase" | "align.nobase"} title */
-export const noModel = (title) => empty(t(title), t("models.nobase.hint"), mainLink("#/models", t("models.add")));
+export const noModel = (title) => empty(t(title), t("models.nobase.hint"), mainLink("#/models", t("step.base")));
 
 export const noDocuments = () => empty(t("documents.none"), t("documents.none.hint"), mainLink("#/documents", t("documents.upload")));

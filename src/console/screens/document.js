@@ -203,7 +203,7 @@ function textOf(text, passages, asked) {
 		fill(place, passages.length > 0 ? marked(text, passages, asked, most) : quoted(text, asked, most));
 	draw(shownAtFirst);
 	if (text.length <= shownAtFirst) return place;
-	const more = h("button", { type: "button" }, t("document.rest"));
+	const more = h("button", t("document.rest"));
 	more.addEventListener("click", () => {
 		draw(text.length);
 		more.remove();

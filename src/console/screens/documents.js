@@ -1,5 +1,6 @@
 // Documents: uploads of many files with their progress, and what was read from each file.
-import { call, upload } from "../api/client.js";
+import { upload } from "../api/client.js";
+import { session } from "../shell/session.js";
 import {
 	announce,
 	append,
@@ -24,13 +25,22 @@ import { formatName, showDocument } from "./document.js";
 
 /** @typedef {Replies["documents_list"]["documents"][number]} DocumentRecord */
 
+/** The uploads of this session. They go on while other screens are shown. */
+let queue = createQueue();
+session.addEventListener("change", () => {
+	queue = createQueue();
+});
+
 /** Number of files sent at the same time. The appliance reads a user's files one after another, so more would not help. */
 const atOnce = 2;
 
 /** @param {View} view */
 export async function show(view) {
 	if (view.id !== null) return showDocument(view, view.id);
-	const queue = createQueue(view, () => draw().catch(view.fail));
+	view.signal.addEventListener("abort", () => {
+		// Uploads that had ended were seen, so the next visit does not show them again.
+		if (!queue.isSending()) queue = createQueue();
+	});
 	const draw = await listScreen(
 		view,
 		"documents",
@@ -43,12 +53,10 @@ export async function show(view) {
 			[t("documents.found"), found],
 			[t("documents.at"), (one) => when(one.created_at), "when"],
 		],
-		async (query) => {
-			const { documents, total } = await call("documents_list", { query });
-			return { rows: documents, total };
-		},
+		(reply) => reply.documents,
 		{ above: [dropZone(queue.add), queue.element] },
 	);
+	queue.onDone = () => draw().catch(view.fail);
 }
 
 /** @param {DocumentRecord} one */
@@ -88,11 +96,8 @@ function dropZone(add) {
 	return zone;
 }
 
-/**
- * Uploads files, `atOnce` at a time. Each file is a request of its own, so a refused file does not affect the others.
- * @param {View} view @param {() => Promise<void>} onDone
- */
-function createQueue({ signal }, onDone) {
+/** Uploads files, `atOnce` at a time. Each file is a request of its own, so a refused file does not affect the others. */
+function createQueue() {
 	const lines = h("ul.list", { "aria-label": t("documents.uploads") });
 	const element = h("div", { hidden: true }, section(t("documents.uploads"), lines));
 	/** @type {{ file: File, line: HTMLElement }[]} */
@@ -103,7 +108,7 @@ function createQueue({ signal }, onDone) {
 
 	async function next() {
 		const one = sending < atOnce ? waiting.shift() : undefined;
-		if (!one || signal.aborted) return;
+		if (!one) return;
 		sending++;
 		const { file, line } = one;
 		const shown = h("div", bar(file.name, 0));
@@ -114,28 +119,34 @@ function createQueue({ signal }, onDone) {
 			else fill(shown, bar(t("documents.reading"), null), smallPrint(percent(1), t("documents.reading")));
 		};
 		try {
-			const { documents } = await upload("documents_upload", file, { onProgress, signal });
+			// A folder that was dropped cannot be read, and the browser would report this as a broken connection.
+			await file.slice(0, 1).arrayBuffer().catch(unreadable);
+			const { documents } = await upload("documents_upload", file, { onProgress });
 			read++;
 			fill(
 				shown,
 				badge("READY", t("documents.read")),
-				documents.map((made) => [" ", link(`#/documents/${made.document_id}`, t("action.open"))]),
+				documents.map((one) => [" ", link(`#/documents/${one.document_id}`, t("action.open"))]),
 			);
 		} catch (error) {
-			if (signal.aborted) return;
 			refused++;
 			fill(shown, refusal(error));
 		}
+		// The user has signed out.
+		if (made !== queue) return;
 		sending--;
 		if (waiting.length > 0) return void next();
 		if (sending > 0) return;
 		announce(t("documents.uploaded", { read, refused }));
 		read = refused = 0;
-		await onDone();
+		if (element.isConnected) await made.onDone();
 	}
 
-	return {
+	const made = {
 		element,
+		/** Called when all files have been sent, if the screen is shown. */
+		onDone: async () => {},
+		isSending: () => sending > 0,
 		/** @param {File[]} files */
 		add(files) {
 			for (const file of files) {
@@ -147,7 +158,12 @@ function createQueue({ signal }, onDone) {
 			for (let i = 0; i < atOnce; i++) void next();
 		},
 	};
+	return made;
 }
+
+const unreadable = () => {
+	throw new Error(t("documents.unreadable"));
+};
 
 /** @param {unknown} error */
 const refusal = (error) => [badge("FAILED", t("documents.refused")), h("p", messageOf(error)), explained(error)];

@@ -2,7 +2,6 @@
 import { call } from "../api/client.js";
 import {
 	actButton,
-	badge,
 	deleteButton,
 	difference,
 	every,
@@ -22,6 +21,7 @@ import {
 	said,
 	section,
 	smallPrint,
+	statusBadge,
 	t,
 	table,
 	when,
@@ -37,8 +37,11 @@ import { fellWords, scoreWords } from "./compare.js";
 /** @param {Evaluation} evaluation */
 export const isUnderWay = ({ status }) => status === "QUEUED" || status === "PROCESSING";
 
-/** Returns the text of a status. READY is shown as COMPLETED, as for other work. @param {string} status */
-export const evaluationStatus = (status) => word("status", status === "READY" ? "COMPLETED" : status);
+/**
+ * READY is shown as COMPLETED, as for other work. An evaluation that the user stopped has the status FAILED.
+ * @param {{ status: string, stopped?: boolean }} evaluation
+ */
+export const evaluationBadge = ({ status, stopped }) => statusBadge(stopped ? "STOPPED" : status === "READY" ? "COMPLETED" : status);
 
 /** @param {View} view @param {string} id */
 export async function showEvaluation(view, id) {
@@ -72,7 +75,7 @@ function headOf(view, record) {
 	return head(name, {
 		back: "evaluations",
 		actions: [
-			badge(status, evaluationStatus(status)),
+			evaluationBadge(record),
 			status === "READY" && link(compareLink(record), t("evaluations.compare")),
 			isUnderWay(record)
 				? actButton(view, t("action.stop"), stop, { kind: "danger" })
@@ -85,7 +88,7 @@ function headOf(view, record) {
 const stateOf = (record) => [
 	isUnderWay(record) && section(t("evaluation.answering"), progress(record.evaluation_name, record.progress_detail, record.progress)),
 	record.waiting_for != null && notice("warn", t("state.waits", { what: record.waiting_for })),
-	record.error != null && notice("bad", record.error),
+	record.error != null && !record.stopped && notice("bad", record.error),
 ];
 
 /** @param {Evaluation} one @param {Results | null} results */

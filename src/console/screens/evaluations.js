@@ -1,9 +1,9 @@
 // Evaluations: the list, a new one, and two models side by side.
 import { call, onceKey } from "../api/client.js";
-import { badge, empty, fill, form, h, head, link, listScreen, mainLink, optionsOf, progress, section, t, when } from "../ui.js";
+import { empty, fill, form, h, head, link, listScreen, mainLink, optionsOf, progress, section, t, when } from "../ui.js";
 import { benchmarkOptions, modelOptions, nameIn, noModel } from "./choices.js";
 import { showCompare } from "./compare.js";
-import { evaluationStatus, isUnderWay, showEvaluation } from "./evaluation.js";
+import { evaluationBadge, isUnderWay, showEvaluation } from "./evaluation.js";
 
 const splits = ["dev", "sealed", "retention"];
 
@@ -26,18 +26,12 @@ export async function show(view) {
 			[t("field.model"), (one) => link(`#/models/${one.model_id}`, nameIn(models, one.model_id))],
 			[
 				t("field.status"),
-				(one) =>
-					one.status === "PROCESSING"
-						? progress(one.evaluation_name, one.progress_detail, one.progress)
-						: badge(one.status, evaluationStatus(one.status)),
+				(one) => (one.status === "PROCESSING" ? progress(one.evaluation_name, one.progress_detail, one.progress) : evaluationBadge(one)),
 			],
 			[t("field.questions"), (one) => one.n_samples],
 			[t("field.created"), (one) => when(one.created_at), "when"],
 		],
-		async (query) => {
-			const { evaluations, total } = await call("evaluations_list", { query });
-			return { rows: evaluations, total };
-		},
+		(reply) => reply.evaluations,
 		{ actions, isLive: isUnderWay },
 	);
 }

@@ -1,6 +1,7 @@
 // Home: work that is running, what needs attention, models in use, the latest results, and the next steps.
 import { callIfMay, may, orNull } from "../api/client.js";
 import { badge, entries, every, fill, h, head, link, notice, number, progress, section, smallPrint, statusBadge, t, when } from "../ui.js";
+import { withErrors } from "./deploy.js";
 
 /** @param {View} view */
 export async function show(view) {
@@ -20,23 +21,26 @@ async function load() {
 	const ask = (/** @type {number} */ limit, /** @type {string} */ status = "") => ({ query: { limit, status } });
 	const alignments = (/** @type {number} */ limit, /** @type {string} */ status = "") => callIfMay("alignments_list", ask(limit, status));
 	const evaluations = (/** @type {number} */ limit, /** @type {string} */ status) => callIfMay("evaluations_list", ask(limit, status));
-	const deployed = { query: { limit: 5, deployment_status: "DEPLOYED" } };
-	const [health, bases, documents, benchmarks, all, pending, ended, lost, queued, answering, failed, ready, models] = await Promise.all([
-		callIfMay("system_health"),
-		callIfMay("models_base", ask(100)),
-		callIfMay("documents_list", ask(1)),
-		callIfMay("benchmarks_list", { query: { limit: 100 } }),
-		alignments(1),
-		alignments(20, "PENDING"),
-		alignments(5, "COMPLETED"),
-		alignments(5, "FAILED"),
-		evaluations(10, "QUEUED"),
-		evaluations(10, "PROCESSING"),
-		evaluations(5, "FAILED"),
-		evaluations(1, "READY"),
-		// The API answers 404 if there are no aligned models.
-		orNull(callIfMay("models_aligned", deployed), 404),
-	]);
+	// The API answers 404 if there are no aligned models.
+	const aligned = (/** @type {number} */ limit, /** @type {string} */ deployment_status) =>
+		orNull(callIfMay("models_aligned", { query: { limit, deployment_status } }), 404);
+	const [health, bases, documents, benchmarks, all, pending, ended, lost, queued, answering, failed, ready, models, idle] =
+		await Promise.all([
+			callIfMay("system_health"),
+			callIfMay("models_base", ask(100)),
+			callIfMay("documents_list", ask(1)),
+			callIfMay("benchmarks_list", { query: { limit: 100 } }),
+			alignments(1),
+			alignments(20, "PENDING"),
+			alignments(5, "COMPLETED"),
+			alignments(5, "FAILED"),
+			evaluations(10, "QUEUED"),
+			evaluations(10, "PROCESSING"),
+			evaluations(20, "FAILED"),
+			evaluations(1, "READY"),
+			aligned(5, "DEPLOYED"),
+			aligned(10, "UNDEPLOYED"),
+		]);
 	return {
 		degraded: health?.degraded ?? [],
 		bases: bases?.base_models ?? [],
@@ -45,7 +49,8 @@ async function load() {
 		ended: ended?.alignment_projects ?? [],
 		failed: lost?.alignment_projects ?? [],
 		answering: [...(answering?.evaluations ?? []), ...(queued?.evaluations ?? [])],
-		unanswered: failed?.evaluations ?? [],
+		unanswered: (failed?.evaluations ?? []).filter(({ stopped }) => !stopped).slice(0, 5),
+		undeployed: (await withErrors(idle?.domain_aligned_models ?? [])).filter(({ error }) => error),
 		models: models?.domain_aligned_models ?? [],
 		counts: {
 			documents: documents?.total ?? 0,
@@ -102,12 +107,13 @@ const work = (href, name, kind, detail, percentDone) => [
 ];
 
 /** @param {State} state */
-function attention({ degraded, bases, failed, unanswered, benchmarks }) {
+function attention({ degraded, bases, failed, unanswered, undeployed, benchmarks }) {
 	const items = [
 		...degraded.map((text) => [badge("degraded", t("home.degraded")), ` ${text}`]),
 		...bases
 			.filter(({ load_error }) => load_error !== null)
 			.map((one) => failure(`#/models/${one.model_id}`, one.model_name, one.load_error, one.created_at)),
+		...undeployed.map((one) => failure(`#/models/${one.model_id}`, one.model_name, one.error)),
 		...failed.map((one) => failure(`#/alignments/${one.id}`, one.name, one.error, one.completed_date)),
 		...benchmarks
 			.filter(({ status }) => status === "FAILED")
@@ -118,8 +124,8 @@ function attention({ degraded, bases, failed, unanswered, benchmarks }) {
 	return section(t("home.attention"), items.length > 0 ? entries(items) : notice("good", t("home.fine")));
 }
 
-/** @param {string} href @param {string} name @param {string | null | undefined} error @param {string | undefined} at */
-const failure = (href, name, error, at) => [statusBadge("FAILED"), " ", link(href, name), h("p.small", error, error && " · ", when(at))];
+/** @param {string} href @param {string} name @param {string | null | undefined} error @param {string} [at] */
+const failure = (href, name, error, at) => [statusBadge("FAILED"), " ", link(href, name), smallPrint(error, at && when(at))];
 
 /** @param {State} state */
 function inUse({ models, counts }) {

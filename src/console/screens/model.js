@@ -3,7 +3,6 @@ import { ApiError, call, callAll, callIfMay, download, may, orNull } from "../ap
 import {
 	actButton,
 	announce,
-	badge,
 	bytes,
 	deleteButton,
 	details,
@@ -31,7 +30,7 @@ import {
 import { linkAs, linkTo, namesOf, withNames } from "./choices.js";
 import { confidenceOf } from "./confidence.js";
 import { deployButton, rollbackButton } from "./deploy.js";
-import { evaluationStatus } from "./evaluation.js";
+import { evaluationBadge } from "./evaluation.js";
 
 /** @typedef {Extract<Replies["models_get"], { alignment_id: string }>} Aligned */
 /** @typedef {Exclude<Replies["models_get"], { alignment_id: string }>} Base */
@@ -79,9 +78,7 @@ export async function showModel(view, id) {
 	if (aligned.deployment_status.endsWith("ING"))
 		void every(signal, 1_500, async () => {
 			const { status } = await call("models_deployment", { params });
-			if (status === "PROCESSING") return true;
-			await view.reload();
-			return false;
+			if (status !== "PROCESSING") await view.reload();
 		});
 }
 
@@ -210,12 +207,12 @@ async function evaluationsOf({ evaluations, model_id }) {
 		callAll("evaluations_list", (reply) => reply.evaluations, { query: { model_id } }),
 		namesOf(evaluations.map((one) => one.benchmark_id)),
 	]);
-	const names = new Map(named.map((one) => [one.evaluation_id, one.evaluation_name]));
+	const records = new Map(named.map((one) => [one.evaluation_id, one]));
 	const rows = table(
 		t("nav.evaluations"),
 		[
-			[t("field.name"), (one) => linkAs(one.evaluation_id, names.get(one.evaluation_id))],
-			[t("field.status"), (one) => badge(one.status, evaluationStatus(one.status))],
+			[t("field.name"), (one) => linkAs(one.evaluation_id, records.get(one.evaluation_id)?.evaluation_name)],
+			[t("field.status"), (one) => evaluationBadge(records.get(one.evaluation_id) ?? one)],
 			[t("field.score"), (one) => interval(one.result), "numeric"],
 			[t("field.questions"), (one) => number(one.result?.n), "numeric"],
 			[t("field.benchmark"), (one) => linkAs(one.benchmark_id, benchmarks.get(one.benchmark_id))],

@@ -22,7 +22,7 @@ import {
 	when,
 	word,
 } from "../ui.js";
-import { deployButton, rollbackButton } from "./deploy.js";
+import { deployButton, rollbackButton, withErrors } from "./deploy.js";
 import { alignable, showModel } from "./model.js";
 
 /** @typedef {Replies["models_base"]["base_models"][number]} Base */
@@ -48,7 +48,7 @@ async function alignedOf(view, bases) {
 		t("models.aligned"),
 		[
 			[t("field.name"), (one) => link(`#/models/${one.model_id}`, one.model_name)],
-			[t("field.status"), (one) => statusBadge(one.deployment_status)],
+			[t("field.status"), (one) => [statusBadge(one.deployment_status), one.error && h("p.small", one.error)]],
 			[t("models.channel"), (one) => one.channels.join(", ") || t("models.nochannel")],
 			[t("field.base"), (one) => one.base_model_name],
 			[t("field.created"), (one) => when(one.created_at), "when"],
@@ -67,7 +67,7 @@ async function alignedOf(view, bases) {
 				call("models_promotions", { query: { limit: 1 } }),
 			]);
 			const channelsOf = (/** @type {string} */ id) => promoted.filter(({ model_id }) => model_id === id).map(({ channel }) => channel);
-			const rows = reply?.domain_aligned_models ?? [];
+			const rows = await withErrors(reply?.domain_aligned_models ?? []);
 			return { rows: rows.map((one) => ({ ...one, channels: channelsOf(one.model_id) })), total: reply?.total };
 		},
 		{ isLive: ({ deployment_status }) => deployment_status.endsWith("ING") },
@@ -123,7 +123,7 @@ function importOf(view, isOpen) {
 			fill(sent, shown);
 			const query = { name: one.name.replace(/\.gguf$/i, "") };
 			try {
-				await upload("models_upload", one, { signal: view.signal, onProgress: (share) => (shown.value = share), query });
+				await upload("models_upload", one, { onProgress: (share) => (shown.value = share), query });
 			} finally {
 				fill(sent);
 			}
@@ -138,7 +138,7 @@ function importOf(view, isOpen) {
 			await imported();
 		},
 	});
-	const made = details(t("models.add"), h("div.columns", h("div", ofFile, sent), ofHub));
+	const made = details(t("step.base"), h("div.columns", h("div", ofFile, sent), ofHub));
 	made.open = isOpen;
 	return made;
 }

@@ -58,7 +58,7 @@ export async function show(view) {
 	);
 	let asking = new AbortController();
 	signal.addEventListener("abort", () => asking.abort());
-	const stop = h("button", { type: "button", hidden: true, onclick: () => asking.abort() }, t("action.stop"));
+	const stop = h("button", { hidden: true, onclick: () => asking.abort() }, t("action.stop"));
 
 	/** @param {Values} values */
 	async function ask(values) {

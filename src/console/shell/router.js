@@ -30,7 +30,6 @@ export function createRouter(place, screens, onShown) {
 		const { signal } = controller;
 		readUntil(signal);
 		const { screen, id, query } = placeOf(location.hash);
-		const [, load] = /** @type {Screens[string]} */ (screens[screen] ?? screens.home);
 		const inner = document.createElement("div");
 		const errors = document.createElement("div");
 		inner.append(loading());
@@ -42,7 +41,9 @@ export function createRouter(place, screens, onShown) {
 			errors.scrollIntoView({ block: "nearest" });
 		};
 		try {
-			const module = await load();
+			// A screen's module is loaded when the screen is first shown.
+			/** @type {{ show: (view: View) => Promise<void> }} */
+			const module = await import(`../screens/${Object.hasOwn(screens, screen) ? screen : "home"}.js`);
 			await module.show({
 				...{ place: inner, id, query, signal, fail },
 				async reload() {

@@ -6,6 +6,9 @@ import { code, head } from "../parts/page.js";
 import { t } from "./language.js";
 import { rememberKey } from "./session.js";
 
+/** Until the console is opened, the first key is kept for this tab, because only this page has it and choosing a language loads it again. */
+const firstKey = "plumbline.first-key";
+
 /** @param {HTMLElement} place */
 export function showSignIn(place) {
 	fill(
@@ -30,6 +33,9 @@ export function showSignIn(place) {
  * @param {string} token
  */
 export function showFirstKey(place, token) {
+	const made = sessionStorage.getItem(firstKey);
+	if (made !== null) return showMade(place, JSON.parse(made));
+	if (token === "") return showSignIn(place);
 	const field = { name: "user", label: t("claim.user"), required: true };
 	const more = { pattern: "[A-Za-z0-9][A-Za-z0-9._@\\-]{0,99}", autocomplete: "username" };
 	fill(
@@ -38,17 +44,19 @@ export function showFirstKey(place, token) {
 		form([{ ...field, more }], {
 			submit: t("keys.make"),
 			async onSubmit({ user }) {
-				const { key, scopes } = await call("access_claim", { body: { token, user } });
+				const made = await call("access_claim", { body: { token, user } });
+				sessionStorage.setItem(firstKey, JSON.stringify(made));
 				history.replaceState(null, "", "/first-key");
-				showMade(place, key, scopes);
+				showMade(place, made);
 			},
 		}),
 	);
 }
 
-/** @param {HTMLElement} place @param {string} key @param {readonly string[]} scopes */
-function showMade(place, key, scopes) {
+/** @param {HTMLElement} place @param {Replies["access_claim"]} made */
+function showMade(place, { key, scopes }) {
 	const open = () => {
+		sessionStorage.removeItem(firstKey);
 		history.replaceState(null, "", "/");
 		rememberKey(key, scopes);
 	};
@@ -58,6 +66,6 @@ function showMade(place, key, scopes) {
 		code(key, t("signin.key")),
 		h("p", t("claim.shell")),
 		code(`export PLUMBLINE_KEY=${key}`, t("claim.shell")),
-		h("p.actions", h("button", { type: "button", class: "primary", onclick: open }, t("claim.open"))),
+		h("p.actions", h("button", { class: "primary", onclick: open }, t("claim.open"))),
 	);
 }
