@@ -69,7 +69,8 @@ export async function chooseAdapter(run: Run, training: Training, base: BaseSaid
   const { guards: limits, repair: plan, adapter } = run.request.recipe;
   await run.enter("checking");
   const comparison: Comparison = { run, training, base, divergenceAt: divergenceFrom(run, training) };
-  const step = stepToTake(state);
+  // After a resumption, the repair's steps count as steps of the state, but the repair must be compared with the step from which it started.
+  const step = state.repair?.start ?? stepToTake(state);
   await load(training, step);
   const trained = await examined(comparison, adapterName, { step, repaired: false, scale: 1 });
   const candidates = [trained.candidate];

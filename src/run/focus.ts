@@ -50,7 +50,7 @@ export function focused(
       most: byFact.get(fact)!.length,
     }))
     .sort((a, b) => meanOf(a.fact) - meanOf(b.fact));
-  const turns = Math.max(0, ...missing.map(({ further, most }) => Math.min(further.length, most)));
+  const turns = missing.reduce((all, { further, most }) => Math.max(all, Math.min(further.length, most)), 0);
   // In turn, so that no fact waits until another has all its further rows.
   const further = Array.from({ length: turns }, (_, turn) =>
     missing.flatMap(({ further, most }) => (turn < most ? further.slice(turn, turn + 1) : [])),

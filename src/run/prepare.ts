@@ -118,11 +118,9 @@ async function makeRows(run: Run): Promise<Made> {
       },
     );
     const rows = [...dataSet, ...studied];
-    const { kept, met, lost } = withoutMet(
-      rows,
-      await thread.overlap({ marks: avoided, rows }),
-      ({ target }) => target,
-    );
+    const overlap = await thread.overlap({ marks: avoided, rows });
+    const { kept, met } = withoutMet(rows, overlap);
+    const lost = lostFacts(rows, kept, overlap);
     await warnOfCoincidence(run, met, lost, avoided.questions.length);
     // The share is n / (n + m) for n replayed rows and m others in a stage.
     const inStage: number[] = [];
@@ -131,7 +129,7 @@ async function makeRows(run: Run): Promise<Made> {
     const natural = naturalShareOf(kept);
     const said = share === 0 ? [] : await replayRows(run, await asked.trainer(), counts, { memory, natural });
     const repeated = await thread.overlap({ marks: avoided, rows: said.map(rowOfReplayed) });
-    const sound = withoutMet(said, repeated, ({ kind }) => kind).kept;
+    const sound = withoutMet(said, repeated).kept;
     const all = [...kept, ...sound.map(rowOfReplayed)];
     return {
       rows: kept,
@@ -204,19 +202,41 @@ const rowOfReplayed = ({ kind, messages, rung }: TrainingRow): StudyRow => ({
   target: "replay",
 });
 
-/**
- * Drops the rows that give a question away. `met` is the number of questions that were given away, `lost` the number of those for whose
- * facts no row is left.
- */
-function withoutMet<T>(rows: readonly T[], { items }: Overlap, targetOf: (row: T) => string) {
+/** Drops the rows that give a question away. `met` is the number of questions that were given away. */
+function withoutMet<T>(rows: readonly T[], { items }: Overlap): { kept: T[]; met: number } {
   const gone = new Set(items.map(({ row }) => row));
-  const kept = rows.filter((_, index) => !gone.has(index));
-  const left = new Set(kept.map(targetOf));
+  return {
+    kept: rows.filter((_, index) => !gone.has(index)),
+    met: new Set(items.map(({ question }) => question)).size,
+  };
+}
+
+/**
+ * Returns the number of questions that were given away and for whose facts no row is left. The clauses of an answer that the document itself
+ * gives, and of a passage that is asked for as a whole, are targets too, so a row about one of them is enough. A passage has several facts,
+ * so its row as a whole decides only if no row about a single fact was met.
+ */
+function lostFacts(rows: readonly StudyRow[], kept: readonly StudyRow[], { items }: Overlap): number {
+  /** Source of each target that has rows left. */
+  const left = new Map(kept.map(({ target, source }) => [target, source]));
+  const isLeft = ({ kind, target, source }: StudyRow): boolean =>
+    left.has(target) || ((kind === "asked" || kind === "recall") && left.values().some((one) => isWithin(one, source)));
   const lost = Map.groupBy(items, ({ question }) => question)
     .values()
-    .filter((own) => own.every(({ row }) => !left.has(targetOf(rows[row]!))));
-  return { kept, met: new Set(items.map(({ question }) => question)).size, lost: [...lost].length };
+    .filter((met) => {
+      const all = met.map(({ row }) => rows[row]!);
+      const facts = all.filter(({ kind }) => kind !== "recall");
+      return !(facts.length > 0 ? facts : all).some(isLeft);
+    });
+  return [...lost].length;
 }
+
+const isWithin = (inner: StudyRow["source"], outer: StudyRow["source"]): boolean =>
+  inner !== null &&
+  outer !== null &&
+  inner.document_id === outer.document_id &&
+  inner.start >= outer.start &&
+  inner.end <= outer.end;
 
 /** If at least this share of a benchmark's questions occurs in the documents, it is no coincidence. */
 const planted = 0.5;

@@ -224,7 +224,7 @@ function overlapText({
 /** Draws the losses over the steps. The vertical axis goes from zero to the largest loss. */
 function curve(values: readonly number[]): string {
   if (values.length < 2) return "<p>Too few steps for a chart.</p>";
-  const top = Math.max(...values);
+  const top = values.reduce((most, value) => Math.max(most, value));
   const place = (value: number, at: number): string =>
     `${((100 * at) / (values.length - 1)).toFixed(2)},${(100 - (100 * value) / top).toFixed(2)}`;
   return `<svg viewBox="0 0 100 100" preserveAspectRatio="none" role="img" aria-label="Loss by step, from ${values[0]!.toFixed(2)} to ${values.at(-1)!.toFixed(2)}"><polyline fill="none" stroke="currentColor" stroke-width="1" vector-effect="non-scaling-stroke" points="${values.map(place).join(" ")}"/></svg>`;

@@ -1,7 +1,7 @@
 // Makes the report of a run: what was learned, what was lost, what it cost, and what would help most. Everything except `cost` is the same
 // whether or not the run was interrupted.
 
-import { containsWords } from "../base/text.ts";
+import { wordsWithin } from "../base/text.ts";
 import type { Calibration } from "../confidence/calibration.ts";
 import type { GuardResults } from "../contract/run-folder.ts";
 import type { Comparison } from "../engine/train/adapter-check.ts";
@@ -134,7 +134,7 @@ function learnedOf(run: Run, chosen: Exported["chosen"], rows: readonly Training
     before: base[index]!.answer,
     answer,
   });
-  const said = rows.map((row) => row.messages.at(-1)!.content).join("\n");
+  const isSaid = wordsWithin(rows.map((row) => row.messages.at(-1)!.content).join("\n"));
   return {
     dev: { base: score(base), aligned: score(answers) },
     gained: answers.map(told).filter((_, index) => answers[index]!.correct && !base[index]!.correct),
@@ -144,7 +144,7 @@ function learnedOf(run: Run, chosen: Exported["chosen"], rows: readonly Training
       .map(({ item, answer }): Missed => {
         const golds = [item.response, ...item.aliases];
         const { sample_num, instruction: question, response: gold } = item;
-        return { sample_num, question, gold, answer, taught: golds.some((one) => containsWords(said, one)) };
+        return { sample_num, question, gold, answer, taught: golds.some(isSaid) };
       }),
   };
 }

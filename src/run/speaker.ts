@@ -2,7 +2,7 @@
 // killed here does not repeat it and makes exactly the same rows.
 import { formatChat } from "../engine/format/chat-format.ts";
 import type { Tokenizer } from "../engine/generator.ts";
-import type { Trainer } from "../engine/train/trainer.ts";
+import { maxRowTokens, type Trainer } from "../engine/train/trainer.ts";
 import type { SayOptions, Speaker } from "../study/writers/writer.ts";
 import type { Run } from "./context.ts";
 import { answerTo, type Memory } from "./folder/memory.ts";
@@ -29,6 +29,9 @@ export function createSpeaker(
   run: Pick<Run, "turn">,
   { name, tokenizer, memory, trainer, adapter }: SpeakerParts,
 ): Speaker {
+  /** Maximum number of tokens of a row. The trainer refuses longer rows, and a refused row would end the run. */
+  const longest = Math.min(tokenizer.trainContext || maxRowTokens, maxRowTokens);
+
   /** Returns the answers in the order of the items. Calls are remembered as a whole. A call that is remembered is not made again. */
   async function inCalls<T, A>(
     items: readonly T[],
@@ -64,45 +67,73 @@ export function createSpeaker(
     return sampled.map(({ tokens }) => tokenizer.decode([...tokens].filter((one) => !tokenizer.eog.has(one))));
   }
 
+  /** Asks those prompts whose row and answer fit together; the answer to the others is empty. */
+  async function askFitting<T>(
+    prompts: readonly { asked: T; row: readonly number[] }[],
+    { maxTokens }: SayOptions,
+    ask: (fitting: readonly T[]) => Promise<string[]>,
+  ): Promise<string[]> {
+    const fits = [...prompts.keys()].filter((at) => prompts[at]!.row.length + maxTokens <= longest);
+    const said = await ask(fits.map((at) => prompts[at]!.asked));
+    const answers = prompts.map(() => "");
+    for (const [index, at] of fits.entries()) answers[at] = said[index]!;
+    return answers;
+  }
+
+  /**
+   * Returns the tokens of a prompt and its text, of which a row that is too long loses some. The text loses its end. A prompt that takes more
+   * than half of the row loses its beginning (left truncation), because its end is closest to the text.
+   */
+  function scoredRow({ prompt, text }: { prompt: string; text: string }): { prompt: number[]; text: number[] } {
+    const before = tokenizer.encode(prompt, false);
+    const all = tokenizer.encode(text, false);
+    const kept = all.slice(0, Math.max(longest - before.length, Math.floor(longest / 2)));
+    return { prompt: before.slice(Math.max(0, before.length + kept.length - longest)), text: kept };
+  }
+
   return {
     say: (prompts, options) =>
-      inCalls(
-        prompts,
-        (prompt) => tokenizer.encode(prompt, false).length / 3 + options.maxTokens,
+      askFitting(
+        prompts.map((asked) => ({ asked, row: tokenizer.encode(asked, false) })),
         options,
-        (call) =>
-          goOn(
-            call.map((prompt) => tokenizer.encode(prompt, false)),
+        (fitting) =>
+          inCalls(
+            fitting,
+            (prompt) => tokenizer.encode(prompt, false).length / 3 + options.maxTokens,
             options,
+            (call) =>
+              goOn(
+                call.map((prompt) => tokenizer.encode(prompt, false)),
+                options,
+              ),
           ),
       ),
-    chat: async (messages, options) => {
-      const rows = messages.map((content) => formatChat(tokenizer, [{ role: "user", content }]));
-      const fits = [...rows.keys()].filter((at) => rows[at]!.length + options.maxTokens <= tokenizer.trainContext);
-      const said = await inCalls(
-        fits.map((at) => ({ message: messages[at]!, row: rows[at]! })),
-        ({ row }) => row.length + options.maxTokens,
-        { chat: true, ...options },
-        (call) =>
-          goOn(
-            call.map(({ row }) => row),
-            options,
+    chat: (messages, options) =>
+      askFitting(
+        messages.map((message) => {
+          const row = formatChat(tokenizer, [{ role: "user", content: message }]);
+          return { asked: { message, row }, row };
+        }),
+        options,
+        (fitting) =>
+          inCalls(
+            fitting,
+            ({ row }) => row.length + options.maxTokens,
+            { chat: true, ...options },
+            (call) =>
+              goOn(
+                call.map(({ row }) => row),
+                options,
+              ),
           ),
-      );
-      const answers = messages.map(() => "");
-      for (const [index, at] of fits.entries()) answers[at] = said[index]!;
-      return answers;
-    },
+      ),
     score: (rows) =>
       inCalls(
         rows,
-        ({ prompt, text }) => tokenizer.encode(prompt + text, false).length,
+        ({ prompt, text }) => Math.min(longest, tokenizer.encode(prompt + text, false).length),
         { score: true },
         async (call) => {
-          const encoded = call.map(({ prompt, text }) => ({
-            prompt: prompt === "" ? [] : tokenizer.encode(prompt, false),
-            text: tokenizer.encode(text, false),
-          }));
+          const encoded = call.map(scoredRow);
           const lengths = encoded.map(({ prompt, text }) => prompt.length + text.length);
           const logprobs = await (await trainer()).score(
             adapter,
@@ -114,9 +145,25 @@ export function createSpeaker(
           return encoded.map(({ prompt, text }, at) => {
             const own = [...logprobs.subarray(from + prompt.length, from + lengths[at]!)];
             from += lengths[at]!;
-            return { ends: text.map((_, token) => tokenizer.decode(text.slice(0, token + 1)).length), logprobs: own };
+            return { ends: endsOf(tokenizer, text), logprobs: own };
           });
         },
       ),
   };
+}
+
+/**
+ * Returns for each token the offset in characters at which it ends in the text of all the tokens. Only the tokens since the last end of a
+ * character are decoded again, because to decode the whole beginning for each token takes minutes for a long text.
+ */
+function endsOf(tokenizer: Tokenizer, tokens: readonly number[]): number[] {
+  let from = 0;
+  let before = 0;
+  return tokens.map((_, token) => {
+    const text = tokenizer.decode(tokens.slice(from, token + 1));
+    const end = before + text.length;
+    // The bytes of an unfinished character are decoded as U+FFFD.
+    if (!text.endsWith("\ufffd")) [from, before] = [token + 1, end];
+    return end;
+  });
 }

@@ -163,8 +163,8 @@ export const rowTokensOf = (rows: readonly TrainingRow[]): number =>
  * Returns the indices of the rows by rung. Rungs after the last one with a row of the documents are left out, and so are rungs without
  * rows, which a short document leaves between others.
  */
-function rungsOf(rows: readonly TrainingRow[]): number[][] {
-  const last = Math.max(0, ...rows.filter((row) => !isReplayed(row)).map((row) => row.rung));
+export function rungsOf(rows: readonly Pick<TrainingRow, "kind" | "rung">[]): number[][] {
+  const last = rows.reduce((most, row) => (isReplayed(row) ? most : Math.max(most, row.rung)), 0);
   const rungs = Array.from({ length: last + 1 }, (_, rung) => [...rows.keys()].filter((at) => rows[at]!.rung === rung));
   return rungs.filter((own) => own.length > 0);
 }

@@ -8,6 +8,10 @@ import { installation } from "../../src/base/config.ts";
 import { Failure, type FailureCode } from "../../src/base/errors.ts";
 import { finish, startProcess } from "../../src/base/processes.ts";
 import { confinement } from "../../src/domain/documents/probe.ts";
+import { openArchive } from "../../src/domain/documents/read/archive.ts";
+import { readHtml } from "../../src/domain/documents/read/html.ts";
+import { readXlsx } from "../../src/domain/documents/read/xlsx.ts";
+import { blocksOfText } from "../../src/domain/documents/text-blocks.ts";
 import { docx, epub, lines, pdf, pptx, xlsx, zip } from "../helpers/document-files.ts";
 import { type DocumentReader, documentReader } from "../helpers/read-document.ts";
 
@@ -207,6 +211,16 @@ describe("a name that says something else", () => {
       assert.equal(format, is === "txt" ? "text" : is);
     }
   });
+});
+
+test("a document of more parts than a call takes arguments is read", async () => {
+  const many = 126_000;
+  const sheet = xlsx([{ name: "x", rows: "<row><c><v>1</v></c></row>".repeat(many) }]);
+  const read = await readXlsx(await openArchive(sheet, "a.xlsx"), "xl/workbook.xml", "a.xlsx");
+  assert.equal(read.elements.length, many + 1);
+  const page = `<pre>${"a &lt; b\n".repeat(many)}</pre>${"<hr>".repeat(many)}`;
+  assert.equal(readHtml(page, 0, "a.html", false).elements.length, 1);
+  assert.equal(blocksOfText("- words\n".repeat(many), "text/plain", "a.txt").length, many);
 });
 
 test("a PDF whose table of objects leads back to itself is read, not for ever", { timeout: 60_000 }, async () => {

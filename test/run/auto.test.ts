@@ -8,11 +8,12 @@ import { sha256OfFile } from "../../src/base/files.ts";
 import type { AutoAlignRequest } from "../../src/contract/auto-align.ts";
 import { artefactFiles, type RunRequest } from "../../src/contract/run-folder.ts";
 import type { Trainer } from "../../src/engine/train/trainer.ts";
-import type { Grade } from "../../src/run/dev-check.ts";
+import { answerTokens, type Grade } from "../../src/run/dev-check.ts";
 import { writeScores } from "../../src/run/folder/looks.ts";
 import type { DecisionCard, Next, Resume } from "../../src/run/plan/state.ts";
 import { runAlignment } from "../../src/run/run.ts";
 import { tinyShape } from "../engine/trainer-fixture.ts";
+import { documentOf } from "../helpers/study.ts";
 import {
   brokenRules,
   claimAutoAlign,
@@ -24,6 +25,9 @@ import {
   partsOf,
   tinyModel,
 } from "./run-harness.ts";
+
+/** Context of the tiny model, in tokens. */
+const tinyContext = 512;
 
 type Auto = NonNullable<RunRequest["auto_align"]>;
 
@@ -93,6 +97,28 @@ test("supervised training of the base starts from the warm start, what follows k
   };
   assert.deepEqual(await startOf(["supervised", "distil", "scale"]), [sha256, sha256, sha256]);
   assert.deepEqual(await startOf(["distil"]), [null]);
+});
+
+test("a passage longer than the base's context is cut where the base is asked with it, and the documents are read once for all", async (t) => {
+  const code = '{"lamp": "called Brim", "kg": 3},\n'.repeat(60);
+  const text = `# Boats\n\nThe boat Vigo carries 7 people.\n\n# Lamps\n\n\`\`\`\n${code}\`\`\`\n`;
+  const folder = await newRunFolder({ ...options, documents: [documentOf(text)] });
+  claimAutoAlign(folder, {
+    request: { target_score: 99, sequencing: ["supervised"], config: { training: { max_steps: 1 } } },
+  });
+  const asked: number[] = [];
+  const wrap = (trainer: Trainer): Trainer =>
+    overridden(trainer, {
+      sample: (adapter, rows, sampling) => {
+        asked.push(...rows.rowLengths);
+        return trainer.sample(adapter, rows, sampling);
+      },
+    });
+  const normalised = t.mock.method(String.prototype, "normalize");
+  const result = await runAlignment(folder, partsStill(unlikeBase(), wrap));
+  assert.equal(result.outcome, "paused", result.error?.message);
+  assert.equal(Math.max(...asked), tinyContext - answerTokens);
+  assert.equal(normalised.mock.calls.filter((call) => String(call.this) === text).length, 1);
 });
 
 test("a sequence is carried out to the letter, its end is a pause, and a stop then packages the best", async () => {

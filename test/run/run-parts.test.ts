@@ -16,6 +16,7 @@ import { createRun, type Run } from "../../src/run/context.ts";
 import { createControl, Stopped } from "../../src/run/control.ts";
 import { type EventDraft, hexOfDouble, openEventLog } from "../../src/run/events.ts";
 import { shapeOf } from "../../src/run/folder/adapter-shape.ts";
+import { reportOf } from "../../src/run/report.ts";
 import type { TrainingRow } from "../../src/run/rows.ts";
 import {
   batchOf,
@@ -25,7 +26,7 @@ import {
   stepsPerEpoch,
   totalSteps,
 } from "../../src/run/schedule.ts";
-import { climb, step, type Training } from "../../src/run/training.ts";
+import { climb, rungsOf, step, type Training } from "../../src/run/training.ts";
 
 const root = mkdtempSync(join(tmpdir(), "run-parts-"));
 after(() => rmSync(root, { recursive: true, force: true }));
@@ -355,6 +356,48 @@ test("rungs without gain do not end the training, for its rate has not fallen ye
   assert.deepEqual(await after(1, 20, 20), [2, 20]);
   assert.equal(await after(0, 0, 100), "solved");
   assert.equal(await after(2, 30, 40), "steps");
+});
+
+test("rungs are found however many rows there are", () => {
+  // A call takes about 125,000 arguments.
+  const rows = Array.from({ length: 150_000 }, (_, at) => ({ kind: "cell", rung: at % 3 }));
+  const rungs = rungsOf([...rows, { kind: "replay", rung: 3 }]);
+  assert.deepEqual(
+    rungs.map((own) => own.length),
+    [50_000, 50_000, 50_000],
+  );
+  assert.deepEqual(rungs[1]!.slice(0, 2), [1, 4]);
+  assert.deepEqual(rungsOf([]), []);
+});
+
+test("a report finds which missed answers were trained, and reads the rows only once for all of them", (t) => {
+  const long = 10_000;
+  const row = (content: string) => ({ kind: "cell", messages: [{ role: "assistant", content }] });
+  const rows = [...Array.from({ length: long }, (_, at) => row(`lamp ${at}`)), row("The Harbour office.")];
+  const answers = ["harbour office", "the town hall"].map((response, at) => ({
+    item: { sample_num: at, instruction: "Where?", response, aliases: ["the pier"] },
+    answer: "no",
+    correct: false,
+  }));
+  const normalised = t.mock.method(String.prototype, "normalize");
+  const { learned } = reportOf(
+    {
+      request: { recipe: { optimizer: {} }, documents: [], dev: null },
+      parts: { interval: (right: number, n: number) => ({ score: right, low: 0, high: 0, n }) },
+    } as unknown as Run,
+    {
+      ...{ state: stateAt(1), hello: {}, model: {}, rungs: [[0]] },
+      prepared: { rows, report: { study: { coverage: { documents: [] } }, teacher: null } },
+    } as unknown as Training,
+    { chosen: { base: answers, answers, guards: null, candidates: [], penalty: 0 } } as never,
+    {} as never,
+    { model: {}, drift: null } as never,
+  );
+  assert.deepEqual(
+    learned.missed.map(({ taught }) => taught),
+    [true, false],
+  );
+  assert.equal(normalised.mock.calls.filter((call) => String(call.this).length > long).length, 1);
 });
 
 test("the last check is taken unless an earlier one is better by more than a standard error", () => {

@@ -508,6 +508,26 @@ test("rows that give a dev question away, or are too long, are dropped and count
   assert.equal(short[1].error?.code, "no_training_rows");
 });
 
+test("a question of the benchmark that the document itself asks loses its fact only if no row about the answer is left", async () => {
+  const question = "How heavy is the lamp called Orla?";
+  const lostOf = async (answer: string): Promise<[lost: number, isTold: boolean]> => {
+    const [folder, result] = await runNew({
+      documents: [
+        documentOf(`# Lamps\n\n${question} ${answer}\n\n# Boats\n\nThe boat called Vigo carries 7 people.\n`),
+      ],
+      dev: [devItem(1, question, "3 kg")],
+      recipe: (recipe) => ({ ...recipe, training: { ...recipe.training, max_steps: 1 } }),
+    });
+    assert.equal(result.outcome, "completed", result.error?.message);
+    const { overlap_questions, overlap_lost, overlap } = artefactOf(folder, "report.json").rows;
+    assert.deepEqual([overlap_questions, overlap], [1, 0]);
+    return [overlap_lost, eventsOf(folder).some(({ code }) => code === "facts_dropped")];
+  };
+  assert.deepEqual(await lostOf("The lamp weighs 3 kg without its cord."), [0, false]);
+  // This answer states too little to be asked for alone.
+  assert.deepEqual(await lostOf("Very heavy."), [1, true]);
+});
+
 test("documents that say nothing give no rows, and the run says so", async () => {
   const [, result] = await runNew({ documents: [documentOf(" \n\n", "text/plain", "empty.txt")] });
   assert.equal(result.error?.code, "no_training_rows");
@@ -612,6 +632,30 @@ test("with sequence_mean every row of the documents weighs alike, however long i
   const [byToken, byRow] = [await weightsOf("mean"), await weightsOf("sequence_mean")];
   assert.ok(byToken.length >= 3 && byToken.some((sums) => spread(sums) > 1.5));
   for (const sums of byRow) assert.ok(spread(sums) < 1 + 1e-5, String(sums));
+});
+
+test("without a benchmark, a run that dies during or after its repair goes on to the same choice", async () => {
+  const alone: FolderOptions = { ...whole, dev: null };
+  const [undisturbed, result] = await runNew(alone);
+  assert.equal(result.outcome, "completed", result.error?.message);
+  const { steps, repaired_steps } = artefactOf(undisturbed, "report.json").training;
+  assert.ok(repaired_steps > 3);
+  /** Dies at the repair's last step, by when it has a checkpoint, or when the adapter is exported. */
+  const dying: ((trainer: Trainer) => Trainer)[] = [
+    dyingAt(steps),
+    (trainer) => overridden(trainer, { exportGguf: () => Promise.reject(new Error("lost")) }),
+  ];
+  for (const wrap of dying) {
+    const folder = await folderFor(alone);
+    assert.equal((await runAlignment(folder, partsOf({ wrap }))).outcome, "failed");
+    assert.ok(Math.max(...checkpointsOf(folder)) > steps - repaired_steps);
+    await claimAgain(folder, 2);
+    const again = await runAlignment(folder, partsOf());
+    assert.equal(again.outcome, "completed", again.error?.message);
+    assert.deepEqual(lossesOf(folder), lossesOf(undisturbed));
+    assert.deepEqual(lasting(folder), lasting(undisturbed));
+    assert.equal(again.files[0]?.sha256, result.files[0]?.sha256);
+  }
 });
 
 test("a repair ends when a check finds the drift back within its limits", async () => {

@@ -137,7 +137,9 @@ export function createDocuments(parts: {
     const compare = async (index: number, others: { id: string; signatures: Uint8Array }[]): Promise<void> => {
       const { name, parsed } = arrivals[index]!;
       if (others.length === 0) return;
-      found[index]!.push(...(await parser.compare(ownerId, { name, own: parsed.signatures, others })));
+      // A call can have only about a hundred thousand arguments, and a long document has more duplicates if it was uploaded often.
+      for (const duplicate of await parser.compare(ownerId, { name, own: parsed.signatures, others }))
+        found[index]!.push(duplicate);
     };
     let last = 0;
     for (let more = true; more; ) {

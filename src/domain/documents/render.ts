@@ -148,5 +148,5 @@ function fenceFor(pieces: readonly Piece[]): string {
       .map((piece) => piece.text)
       .join("")
       .match(/`+/g) ?? [];
-  return "`".repeat(Math.max(3, ...runs.map((run) => run.length + 1)));
+  return "`".repeat(runs.reduce((most, run) => Math.max(most, run.length + 1), 3));
 }

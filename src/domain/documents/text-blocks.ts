@@ -85,13 +85,13 @@ function paragraphs(text: string): PlainBlock[] {
     }
     const first = raw.slice(0, raw.indexOf("\n") + 1) || raw;
     if (!isInCapitals(first)) {
-      blocks.push(...itemsOf(raw, index));
+      for (const item of itemsOf(raw, index)) blocks.push(item);
       continue;
     }
     const from = index + (listMark.exec(first)?.[0].length ?? first.length - first.trimStart().length);
     const level = blocks.length === 0 ? 1 : 2;
     blocks.push({ type: "heading", level, start: from, end: index + first.trimEnd().length });
-    blocks.push(...itemsOf(raw.slice(first.length), index + first.length));
+    for (const item of itemsOf(raw.slice(first.length), index + first.length)) blocks.push(item);
   }
   return blocks;
 }

@@ -1,10 +1,13 @@
 // Diagnoses, before anything is trained, why the base is wrong on dev. Each question gets a greedy answer and eight
 // draws without its passage (`sampledShares`), and a greedy answer and three draws with it.
-import { containsWords, normalised } from "../../base/text.ts";
+import { setImmediate } from "node:timers/promises";
+import { containsWords, normalised, wordsWithin } from "../../base/text.ts";
 import { formatChat } from "../../engine/format/chat-format.ts";
+import type { Tokenizer } from "../../engine/generator.ts";
+import { maxRowTokens } from "../../engine/train/trainer.ts";
 import { type BaseSaid, devAnswers } from "../choose.ts";
 import type { Run } from "../context.ts";
-import type { DevAnswer, Draw } from "../dev-check.ts";
+import { answerTokens, type DevAnswer, type Draw } from "../dev-check.ts";
 import type { Diagnosis, ProbedItem } from "../plan/state.ts";
 import type { DevPrompt } from "../rows.ts";
 import type { OpenedBase } from "../training.ts";
@@ -21,7 +24,7 @@ const readings = 3;
 
 export async function diagnose(
   run: Run,
-  { trainer }: OpenedBase,
+  { trainer, model }: OpenedBase,
   {
     dev,
     base,
@@ -33,16 +36,19 @@ export async function diagnose(
     run,
     dev.map(({ item }) => item),
   );
-  const opened = dev.map(({ item }, at) => {
-    const content = passages[at] === null ? item.instruction : `${passages[at]}\n\n${item.instruction}`;
-    return { item, tokens: formatChat(run.tokenizer, [{ role: "user", content }]) };
-  });
+  const longest = Math.min(model.context, maxRowTokens) - answerTokens;
+  const opened: DevPrompt[] = [];
+  for (const [at, { item }] of dev.entries()) {
+    opened.push({ item, tokens: openedPrompt(run.tokenizer, passages[at]!, item.instruction, longest) });
+    // Long passages take a while on this thread, which must let commands and heartbeats through.
+    await setImmediate();
+  }
   const unit = "questions asked with their passage";
   const reading = { trainer, adapter: null, prompts: opened };
   const read = await devAnswers(run, reading, { unit });
   const others: DevAnswer[][] = [];
   for (let at = 0; at < readings; at++) others.push(await devAnswers(run, reading, { unit, draw: drawOf(run, at) }));
-  const text = run.snapshot.documents.map((document) => document.text).join("\n");
+  const isInDocuments = wordsWithin(run.snapshot.documents.map((document) => document.text).join("\n"));
   return {
     items: dev.map(({ item }, at): ProbedItem => {
       const closed = base.dev[at]!;
@@ -54,15 +60,28 @@ export async function diagnose(
         open_book: run.points(read[at]!),
         sampled: sampled[at]!,
         format_only: !isRightAnswer(run, closed) && golds.some((gold) => containsWords(closed.answer, gold)),
-        disputed: isDisputed(
-          run,
-          said,
-          golds.some((gold) => containsWords(text, gold)),
-        ),
+        disputed: isDisputed(run, said, golds.some(isInDocuments)),
         declining: pays ? scoreOfDeclining(run, item) : 0,
       };
     }),
   };
+}
+
+/**
+ * Returns the prompt of a question under its passage. The passage loses its end if the prompt would exceed `longest` tokens, because the
+ * trainer refuses longer rows.
+ */
+function openedPrompt(tokenizer: Tokenizer, passage: string | null, question: string, longest: number): number[] {
+  const promptUnder = (text: string): number[] =>
+    formatChat(tokenizer, [{ role: "user", content: text === "" ? question : `${text}\n\n${question}` }]);
+  let prompt = promptUnder(passage ?? "");
+  let kept = prompt.length > longest ? tokenizer.encode(passage ?? "", false) : [];
+  // More than one cut can be needed, because a passage that was cut may have more tokens when it is encoded again.
+  while (prompt.length > longest && kept.length > 0) {
+    kept = kept.slice(0, Math.max(0, kept.length + longest - prompt.length));
+    prompt = promptUnder(tokenizer.decode(kept));
+  }
+  return prompt;
 }
 
 /**

@@ -41,8 +41,12 @@ export async function readEmail(bytes: Uint8Array, name: string): Promise<Readin
     text.part();
     elements.push({ type: "paragraph", pieces: [text.take(`${label}: ${value}`)] });
   }
-  if (mail.text?.trim()) elements.push(...bodyElements(mail.text, text, name));
-  else if (mail.html) elements.push(...readHtml(mail.html, 0, name, false).elements);
+  const body = mail.text?.trim()
+    ? bodyElements(mail.text, text, name)
+    : mail.html
+      ? readHtml(mail.html, 0, name, false).elements
+      : [];
+  for (const element of body) elements.push(element);
   const attached = mail.attachments.map((one) => one.filename ?? one.mimeType);
   const warnings: Warning[] =
     attached.length > 0

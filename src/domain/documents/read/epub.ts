@@ -35,7 +35,7 @@ export async function readEpub(archive: Archive, name: string): Promise<Reading>
     const bytes = await archive.read(part);
     if (bytes === null) throw new Failure("document_invalid", `${name} lacks its chapter ${part}`);
     const chapter = readHtml(decode(bytes, `${name}: ${part}`), pages.length, `${name}: ${part}`, false);
-    elements.push(...chapter.elements);
+    for (const element of chapter.elements) elements.push(element);
     const characters = chapter.elements.reduce(
       (sum, element) =>
         sum +

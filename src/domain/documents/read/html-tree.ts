@@ -24,7 +24,8 @@ export function visit(tag: Tag, look: (tag: Tag) => void): void {
   while (open.length > 0) {
     const next = open.pop()!;
     look(next);
-    open.push(...next.childNodes.filter(isTag).toReversed());
+    // A call can have only about a hundred thousand arguments, and a tag more children.
+    for (const child of next.childNodes.toReversed()) if (isTag(child)) open.push(child);
   }
 }
 
@@ -35,7 +36,8 @@ export function textOf(tag: Tag): string {
   while (open.length > 0) {
     const next = open.pop()!;
     if ("value" in next) text += next.value;
-    else if (isTag(next) && (next === tag || !unread.has(next.tagName))) open.push(...next.childNodes.toReversed());
+    else if (isTag(next) && (next === tag || !unread.has(next.tagName)))
+      for (const child of next.childNodes.toReversed()) open.push(child);
   }
   return text;
 }

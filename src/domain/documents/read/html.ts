@@ -247,7 +247,7 @@ class Reader {
   }
 
   #take(node: DefaultTreeAdapterTypes.TextNode): void {
-    this.#pieces.push(...this.#piecesOf(node));
+    for (const piece of this.#piecesOf(node)) this.#pieces.push(piece);
   }
 
   #space(tag: Tag): void {
@@ -292,7 +292,7 @@ class Reader {
     const pieces: Piece[] = [];
     const walk = (node: Tag): void => {
       for (const [index, child] of node.childNodes.entries()) {
-        if ("value" in child) pieces.push(...this.#piecesOf(child));
+        if ("value" in child) for (const piece of this.#piecesOf(child)) pieces.push(piece);
         else if (isTag(child) && child.tagName === "br")
           pieces.push({ text: "\n", page: this.#page, start: child.sourceCodeLocation?.startOffset ?? 0 });
         else if (isTag(child) && !isUnread(child, node, this.#isPage)) {

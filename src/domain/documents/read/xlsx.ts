@@ -59,7 +59,8 @@ export async function readXlsx(archive: Archive, main: string, name: string): Pr
       sheet.row(row);
     });
     sheet.end();
-    elements.push(...sheet.elements);
+    // A call can have only about a hundred thousand arguments, and a sheet has more rows.
+    for (const element of sheet.elements) elements.push(element);
     pages.push({ label, characters: text.characters });
   }
   const warnings: Warning[] =
