@@ -206,8 +206,10 @@ function refusal(request: string, status: number, text: string): Failure {
   let code = "";
   try {
     const { detail, error } = JSON.parse(text) as Refusal;
-    said = Array.isArray(detail) ? detail.map(fieldText).join("; ") : String(detail);
     code = error?.code ?? "";
+    // A detail of this type is about the request as a whole, and names no field.
+    const isOfFields = Array.isArray(detail) && detail[0]?.type !== code;
+    said = isOfFields ? detail.map(fieldText).join("; ") : String(error?.message ?? detail);
   } catch {
     // The response is not the appliance's JSON, so its text is reported.
   }

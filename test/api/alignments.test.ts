@@ -257,6 +257,11 @@ describe("one house", () => {
     assert.equal(stopped.error, null);
     await assert.rejects(stop(good), fails(400, /already ended/));
 
+    const early = await house.align({ prepares: true });
+    await preparing(early);
+    await assert.rejects(stop(early), fails(400, /not started training/));
+    await house.call("alignments.delete", idOf(early));
+
     const rude = await house.training(await house.align({ waits: true, onStop: "refused" }));
     await assert.rejects(stop(rude), fails(502, /because/));
     assert.equal((await house.call("alignments.status", idOf(rude))).status, "PROCESSING");
@@ -494,7 +499,7 @@ test("a run that is silent when asked to stop is answered 503, ended, and then s
     const id = await house.align({ waits: true, onStop: "none" });
     await house.training(id);
     await assert.rejects(house.call("alignments.stop", { params: { alignment_id: id } }), fails(503));
-    // Until it has ended the configuration is that one's, also on its way out.
+    // A stop that nobody acknowledged was not accepted, so the configuration is still that one's.
     const asked = (await house.call("alignments.status", { params: { alignment_id: id } })).document_ids;
     const again = await house.call("alignments.create", { body: { ...body, document_ids: asked } });
     assert.equal(again.alignment_id, id);

@@ -322,6 +322,7 @@ describe("one house", () => {
       [bare, {}, "auto_align_unmeasurable", /names an existing benchmark/],
       [of, { config: { base_model: "model_none" } }, "not_found", /Base model/],
       [of, { config: { base_model: "model_odd" } }, "base_model_unsupported", /architecture/],
+      [of, { config: { base_model: "organisation/name" } }, "hub_unavailable", /cannot be fetched/],
       // A sealed question, by its number alone: its answer is a colour.
       [
         of,

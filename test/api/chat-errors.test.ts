@@ -14,6 +14,7 @@ const flat = (name: string, parameters: object = { type: "object", properties: {
   name,
   parameters,
 });
+const own = { type: "object", properties: { constructor: { type: "string" }, prototype: { type: "object" } } };
 const odd = { type: "object", properties: { a: { multipleOf: 3 } } };
 const called = (args: string, name = "f") => ({
   role: "assistant",
@@ -141,6 +142,16 @@ const rows: [to: keyof typeof plain, name: string, body: Record<string, unknown>
     "422 ignore_eos",
   ],
   ["chat", "an unknown field", { unknown_field: 1, max_tokens: 1 }, "200"],
+  [
+    "chat",
+    "fields of a tool and of a schema that objects have by themselves",
+    {
+      tools: [fn("f", own)],
+      tool_choice: "none",
+      response_format: { type: "json_schema", json_schema: { name: "a", schema: own } },
+    },
+    "200",
+  ],
   // messages
   ["messages", "model of a wrong type", { model: 1 }, "422 model"],
   ["messages", "an unknown model", { model: "model_none" }, "404 not_found"],
@@ -407,8 +418,14 @@ describe("bad bodies of chats", () => {
     it.call(`inference.${to}`, { body: { model: it.baseId, ...plain[to], ...body } });
   const told = ({ status, body }: Awaited<ReturnType<typeof ask>>): string => {
     if (status === 200) return "200";
-    if (typeof body.detail === "string") return `${status} ${body.error.code}`;
-    const fields = (body.detail as { loc: (string | number)[] }[]).map(({ loc }) => loc.slice(1).join("."));
+    const { detail } = body as { detail: string | { loc: (string | number)[]; type: string }[] };
+    if (typeof detail === "string") return `${status} ${body.error.code}`;
+    // By the contract every 422 has a list; an entry about the whole request has the failure's code as its type.
+    if (detail[0]!.type === body.error.code) {
+      assert.deepEqual(detail, [{ loc: ["body"], msg: body.error.message, type: body.error.code }]);
+      return `${status} ${body.error.code}`;
+    }
+    const fields = detail.map(({ loc }) => loc.slice(1).join("."));
     return `${status} ${[...new Set(fields)].join(", ")}`;
   };
 

@@ -19,7 +19,7 @@ import { createStock, type Stock } from "../../src/domain/models/stock.ts";
 import type { Generator, ModelRef } from "../../src/engine/generator.ts";
 import { createGpu, type Gpu } from "../../src/engine/gguf/gpu.ts";
 import { createQueue } from "../../src/jobs/queue.ts";
-import { createRunner, type Runner } from "../../src/jobs/runner.ts";
+import { createRunner, type Runner, type Workers } from "../../src/jobs/runner.ts";
 import { openStore, type Store } from "../../src/store/open.ts";
 import { calibrationWith } from "../helpers/calibration.ts";
 import { emptyPool } from "../helpers/pool.ts";
@@ -87,6 +87,7 @@ function open(
   store: Store,
   onLoad?: (ref: ModelRef) => Promise<void>,
   sources: { path: string; sha256: string } | null = null,
+  others: Workers = {},
 ): Room {
   const { pool, loaded } = emptyPool(onLoad);
   const generator = { pool } as Generator;
@@ -128,7 +129,7 @@ function open(
       calibration,
     }),
   );
-  runner.start(serving.workers);
+  runner.start({ ...serving.workers, ...serving.afterRedeployment(others) });
   const call = (name: keyof Models["handlers"], id: string, caller = ada): unknown =>
     (models.handlers[name] as (input: unknown, caller: Caller) => unknown)({ params: { model_id: id } }, caller);
   return { models, catalog, serving, stock, gpu, store, modelId, loaded, runner, call: call as Room["call"] };
@@ -403,6 +404,28 @@ describe("deployment", () => {
     await room.runner.stop();
   });
 
+  test("a move to where the model already is ends in a READY task, also as the latest one", async () => {
+    let isFull = false;
+    const room = open(prepare("again"), async () => {
+      if (isFull) throw new Failure("out_of_memory");
+    });
+    const settled = () =>
+      until(async () => (await room.call("models.deployment", room.modelId)).status !== "PROCESSING");
+    for (const move of ["models.deploy", "models.undeploy"] as const) {
+      await room.call(move, room.modelId);
+      await settled();
+    }
+    isFull = true;
+    await room.call("models.deploy", room.modelId);
+    await settled();
+    assert.equal((await room.call("models.deployment", room.modelId)).status, "FAILED");
+    const task = await room.call("models.undeploy", room.modelId);
+    assert.equal(task.status, "READY");
+    assert.deepEqual(await room.call("models.deployment", room.modelId), task);
+    assert.deepEqual(await room.call("models.undeploy", room.modelId), task);
+    await room.runner.stop();
+  });
+
   test("an end that cannot be written is tried again, until task and job end together", async () => {
     const store = prepare("unwritten");
     const room = open(store);
@@ -438,7 +461,7 @@ describe("after a crash", () => {
 
   test("a deployed model is loaded again, and waited for", async () => {
     const gate = Promise.withResolvers<void>();
-    const room = open(await crashed("again"), () => gate.promise);
+    const room = open(await crashed("loaded again"), () => gate.promise);
     assert.deepEqual(room.serving.waiting(), [room.modelId]);
     const done = room.serving.redeployAtStart();
     const lease = room.serving.leaseForRequest(room.catalog.models.resolve(ada, room.modelId).ref);
@@ -447,6 +470,31 @@ describe("after a crash", () => {
     await (await lease).release();
     assert.deepEqual(room.serving.waiting(), []);
     assert.deepEqual(room.loaded, [room.modelId]);
+    await room.runner.stop();
+  });
+
+  test("work that was queued begins once the deployed model is loaded again, and not before", async () => {
+    const store = await crashed("queued");
+    addAlignment(store, ada);
+    const gate = Promise.withResolvers<void>();
+    const begun: string[] = [];
+    const align = { concurrency: 1, run: async () => void begun.push("align") };
+    const room = open(store, () => gate.promise, null, { align });
+    const done = room.serving.redeployAtStart();
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    assert.deepEqual(begun, []);
+    gate.resolve();
+    await done;
+    await until(() => begun.length === 1);
+    await room.runner.stop();
+  });
+
+  test("a model that is undeployed before it is loaded again is undeployed, and keeps nobody waiting", async () => {
+    const room = open(await crashed("early"));
+    await room.call("models.undeploy", room.modelId);
+    await room.serving.redeployAtStart();
+    await until(async () => (await statusOf(room)) === "UNDEPLOYED");
+    assert.deepEqual([room.serving.waiting(), room.loaded], [[], []]);
     await room.runner.stop();
   });
 

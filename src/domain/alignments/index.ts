@@ -8,7 +8,7 @@
 //
 // Invariants:
 //   1. The public status is a view of the job's state, so the two cannot disagree.
-//   2. While an alignment is not terminal, creating one with the same configuration returns that alignment.
+//   2. While an alignment is neither terminal nor stopping, creating one with the same configuration returns that alignment.
 //   3. A row exists only if its run folder is complete and synced.
 import { createReadStream } from "node:fs";
 import { stat } from "node:fs/promises";
@@ -166,7 +166,7 @@ export function createAlignments(parts: AlignmentsParts): Alignments {
     const benchmark = benchmarkOf(parts, caller, body);
     const benchmarkId = benchmark?.id ?? null;
 
-    const sha256s = documents.map(({ sha256 }) => sha256);
+    const documentIds = documents.map(({ document }) => document.id);
     const known = (): AlignmentRow | undefined =>
       sql.underWay
         .all(ownerId, base.id, body.workflow_id)
@@ -174,7 +174,7 @@ export function createAlignments(parts: AlignmentsParts): Alignments {
           (row) =>
             row.benchmark_id === benchmarkId &&
             row.organisation === (body.organisation ?? null) &&
-            sameDocuments(row, sha256s) &&
+            sameDocuments(row, documentIds) &&
             sameTeacher(row.teacher_json, teacher),
         );
     const before = known();
@@ -191,7 +191,7 @@ export function createAlignments(parts: AlignmentsParts): Alignments {
         recipe,
         base: { id: base.id, sha256: base.sha256, architecture: base.architecture },
         documents: documents.map(({ document }) => document),
-        originals: sha256s,
+        originals: documents.map(({ sha256 }) => sha256),
         dev: benchmark && devOf(parts, benchmark),
         organisation: body.organisation ?? null,
         teacher: teacher && { model: teacher.model, provider: teacher.provider },
@@ -226,7 +226,11 @@ export function createAlignments(parts: AlignmentsParts): Alignments {
     recipes: parts.recipes,
     executes: parts.autoAligns,
     wake: parts.wake,
-    alignableBase: (name, caller) => alignableBase(parts, name, caller),
+    alignableBase: (name, caller) => {
+      // The contract's `config.base_model` is an id of the model hub, which has no scheme.
+      const isHubId = /^[^/:]+\/[^/:]+$/.test(name) && parts.findBase(name) === null;
+      return alignableBase(parts, isHubId ? `hf://${name}` : name, caller, ["config", "base_model"]);
+    },
     findBenchmark: parts.findBenchmark,
     sealedOf: (benchmarkId) => parts.itemsOf(benchmarkId).filter(({ split }) => split === "sealed"),
     devOf: (benchmark) => devOf(parts, benchmark),
@@ -239,15 +243,14 @@ export function createAlignments(parts: AlignmentsParts): Alignments {
   async function stop(row: AlignmentRow): Promise<JobState> {
     if (isTerminal(row.state)) throw new Failure("already_terminal");
     if (row.state === "stopping") throw new Failure("already_terminal", "The alignment is already stopping");
-    if (row.state === "queued") throw new Failure("not_started");
+    if (row.state === "queued" || isPreparing(row)) throw new Failure("not_started");
     await parts.stopRun(row.id);
     return sql.byId.get(row.id)!.state;
   }
 
   async function remove(row: AlignmentRow, caller: Caller): Promise<string> {
     autoAligns.refuseLive(row.id);
-    const isPreparing = row.state === "running" && (row.phase === "queued" || row.phase === "preparing");
-    if (isPreparing)
+    if (isPreparing(row))
       await parts.cancelRun(row.id).catch((error) => {
         const isLate = error instanceof Failure && error.code === "already_terminal";
         throw isLate ? new Failure("under_way", error.message, { cause: error }) : error;
@@ -352,6 +355,10 @@ export function createAlignments(parts: AlignmentsParts): Alignments {
     },
   };
 }
+
+/** Whether the run has begun and does not train yet. */
+const isPreparing = ({ state, phase }: AlignmentRow): boolean =>
+  state === "running" && (phase === "queued" || phase === "preparing");
 
 const existing = (row: AlignmentRow): Created => ({
   alignment_id: row.id,

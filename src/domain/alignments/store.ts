@@ -2,7 +2,7 @@
 // has another after each pause. The owner cannot list or look up the rows of auto-aligns, but what they use counts as
 // in use.
 import { alignmentWithJob, isThere } from "../../catalog/store.ts";
-import { isLive, type JobState } from "../../jobs/states.ts";
+import type { JobState } from "../../jobs/states.ts";
 import type { Store } from "../../store/open.ts";
 
 export interface AlignmentRow {
@@ -101,10 +101,10 @@ export const prepareAlignments = (store: Store) => ({
     `SELECT count(*) AS n FROM ${alignmentWithJob}
      WHERE a.owner_id = :ownerId AND ${isShown} AND j.state IN(SELECT value FROM json_each(:states))`,
   ),
-  /** Alignments that are not terminal, of one owner, base and workflow. */
+  /** Alignments that wait or run and were not stopped, of one owner, base and workflow. */
   underWay: store.prepare<[string, string, string], AlignmentRow>(
     `${alignment} WHERE a.owner_id = ? AND a.base_model_id = ? AND a.workflow_id = ? AND ${isShown}
-     AND ${isLive} ORDER BY a.created_seq`,
+     AND j.state IN('queued', 'running') ORDER BY a.created_seq`,
   ),
   /** Other alignments of an owner with the same teacher, the latest first. */
   taught: store.prepare<{ id: string; ownerId: string; model: string; provider: string | null }, { id: string }>(

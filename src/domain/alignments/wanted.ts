@@ -29,7 +29,7 @@ export interface Lookups {
    * Finds a base by its name on a hub, and imports it if it is not installed. Throws hub_unavailable, and what an import
    * throws.
    */
-  hubBase: (name: string, caller: Caller) => Promise<AlignableBase>;
+  hubBase: (name: string, caller: Caller, field?: readonly string[]) => Promise<AlignableBase>;
   /** The owner's benchmark; null if there is none. */
   findBenchmark: (ownerId: string, benchmarkId: string) => { id: string; sha256: string } | null;
   itemsOf: (benchmarkId: string) => BenchmarkItem[];
@@ -46,24 +46,33 @@ export function recipeOf({ recipes }: Lookups, name: string): Recipe {
   throw invalid(["body", "workflow_id"], `must be one of ${[...recipes.keys()].join(", ")}`, "enum_error");
 }
 
-export async function alignableBase(parts: Lookups, name: string, caller: Caller): Promise<AlignableBase> {
+/** Finds a base by its id, name or hf:// name, which the body's `field` gives. */
+export async function alignableBase(
+  parts: Lookups,
+  name: string,
+  caller: Caller,
+  field: readonly string[] = ["base_model_id"],
+): Promise<AlignableBase> {
   const scheme = /^([a-z][a-z0-9+.-]*):\/\//i.exec(name)?.[1];
   if (scheme !== undefined && scheme !== "hf")
     throw new Failure(
       "base_model_unsupported",
       `A base model must be an id, a name or an hf:// name; ${scheme}:// is not supported`,
     );
-  const base = scheme === "hf" ? await parts.hubBase(name, caller) : parts.findBase(name);
+  const base = scheme === "hf" ? await parts.hubBase(name, caller, field) : parts.findBase(name);
   if (base === null) throw new Failure("not_found", "Base model not found");
   if (base.can_be_aligned === 0)
     throw new Failure("base_model_unsupported", `The base model does not support alignment: ${base.reason}`);
   return base;
 }
 
-/** Whether the row's documents have these sha256 hashes, in any order. */
-export function sameDocuments(row: AlignmentRow, sha256s: readonly string[]): boolean {
-  const theirs = JSON.parse(row.document_sha256s_json) as string[];
-  return JSON.stringify(theirs.toSorted()) === JSON.stringify(sha256s.toSorted());
+/**
+ * Whether the row's documents are these, in any order. Ids are compared and not the files' hashes, because the same file
+ * uploaded with masking has another text.
+ */
+export function sameDocuments(row: AlignmentRow, ids: readonly string[]): boolean {
+  const theirs = JSON.parse(row.document_ids_json) as string[];
+  return JSON.stringify(theirs.toSorted()) === JSON.stringify(ids.toSorted());
 }
 
 /** Returns the request's benchmark, or null if the request names none. Throws not_found unless it is the caller's. */

@@ -75,9 +75,10 @@ export function benchmarkHandlers(parts: BenchmarksParts): Handlers<typeof promi
     if (row) return row;
     const draft = rows.ownedDraft.get(ownerId, id);
     if (!draft) throw new Failure("not_found");
+    const { error } = draftRecord(draft, parts.checkedOf(draft.id));
     throw new Failure(
       "conflict",
-      `The benchmark is ${statusOf[draft.state]}: its items are available once it is READY`,
+      `The benchmark is ${statusOf[draft.state]}: ${error ?? "its items are available once it is READY"}`,
     );
   }
 

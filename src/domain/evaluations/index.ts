@@ -279,7 +279,7 @@ function recordOf(row: EvaluationRow, answered: number): EvaluationRecord {
           rate,
           seconds_left: perItem === null ? null : perItem * left,
         },
-    error: row.state === "stopped" ? "The evaluation was stopped" : row.error_text,
+    error: errorOf(row),
     stopped: row.state === "stopped",
     created_at: row.created_at,
     completed_at: row.finished_at,
@@ -287,13 +287,19 @@ function recordOf(row: EvaluationRow, answered: number): EvaluationRecord {
   };
 }
 
+const errorOf = ({ state, error_text }: EvaluationRow): string | null =>
+  state === "stopped" ? "The evaluation was stopped" : error_text;
+
 /** Maximum number of uses of a sealed split that are listed. */
 const latestTouches = 50;
 
 function toResults(sql: EvaluationsSql, row: EvaluationRow): Results {
   const kept = summaryOf(row);
   if (kept === null || row.state !== "succeeded")
-    throw new Failure("conflict", `The evaluation is ${statusOf[row.state]}: results are available once it is READY`);
+    throw new Failure(
+      "conflict",
+      `The evaluation is ${statusOf[row.state]}: ${errorOf(row) ?? "results are available once it is READY"}`,
+    );
   const items = sql.items.all(row.id);
   // The base may have been evaluated after the summary was stored, and an older version stored fewer fields.
   const paired = pairWithBase(sql, row) ?? kept.paired;

@@ -27,7 +27,7 @@ import type { Reply } from "../../contract/endpoint.ts";
 import type { models } from "../../contract/models.ts";
 import type { ModelPool } from "../../engine/generator.ts";
 import type { Claim, Queue } from "../../jobs/queue.ts";
-import type { Worker } from "../../jobs/runner.ts";
+import type { Worker, Workers } from "../../jobs/runner.ts";
 import { isTerminal } from "../../jobs/states.ts";
 import type { Store } from "../../store/open.ts";
 import { mostLoadsBegun } from "./load-watch.ts";
@@ -59,6 +59,11 @@ export interface Deployments {
   redeployAtStart(signal?: AbortSignal): Promise<void>;
   /** Models that were deployed or deploying when the appliance started, and do not serve yet. */
   waiting(): string[];
+  /**
+   * Returns the workers so that they begin no job while a model is waiting. After a start, no model is loaded yet, and work
+   * that was queued before would take the memory that the deployed models need.
+   */
+  afterRedeployment(workers: Workers): Workers;
   /** Resolves once the model is no longer waiting. */
   settled(modelId: string): Promise<void>;
   /** Ends the waits for models that will not be loaded any more, with cut_off. Called once the workers' signal is aborted. */
@@ -106,10 +111,12 @@ export function createDeployments(parts: DeploymentParts): Deployments {
       const { from, during, to, opposite } = moves[kind];
       const status = sql.alignedById.get(id)!.deployment_status;
       if (status === opposite) throw new Failure("conflict", `The model is ${opposite}; wait until that task ends`);
-      const latest = sql.latestDeployment.get({ modelId: id, kind });
+      const latest = sql.latestDeployment.get({ modelId: id, kind: null });
       if (status === during) return taskOf(latest!);
-      // A model that was never deployed has no undeploy task, so a finished task is recorded.
-      if (status === to) return taskOf(latest?.status === "READY" ? latest : insert(id, kind, "READY", null));
+      // The status endpoint returns the latest task, so one is recorded if the latest is another: a model that was never
+      // deployed has no undeploy task, and a deployment may have failed since.
+      const isDone = latest?.kind === kind && latest.status === "READY";
+      if (status === to) return taskOf(isDone ? latest : insert(id, kind, "READY", null));
       if (status !== from) throw new Error(`a model cannot be ${status}`);
       sql.moveModel.run({ id, to: during, error: null });
       queue.enqueue({ kind, subjectId: id, ownerId: owner_id });
@@ -263,7 +270,8 @@ export function createDeployments(parts: DeploymentParts): Deployments {
       } catch (error) {
         log("error", "model.orphans_unended", { error });
       }
-      for (const { id } of sql.inStatus.all(JSON.stringify(["DEPLOYED"]))) {
+      // A model that was undeployed since the start is not loaded, but its undeployment waits for its turn here.
+      for (const { id } of sql.inStatus.all(JSON.stringify(["DEPLOYED", "UNDEPLOYING"]))) {
         // A load that begins after a stop was requested would be cut off, and would count as a crash at the next start.
         if (signal?.aborted) return;
         // A failure that cannot be written must not keep the later models waiting. A request then loads the model.
@@ -271,6 +279,13 @@ export function createDeployments(parts: DeploymentParts): Deployments {
       }
     },
     waiting: () => [...waiting.keys()],
+    afterRedeployment: (workers) =>
+      Object.fromEntries(
+        Object.entries(workers).map(([kind, worker]) => {
+          const canStart = (): boolean => waiting.size === 0 && (worker.canStart?.() ?? true);
+          return [kind, { ...worker, canStart }];
+        }),
+      ),
     giveUp() {
       for (const { promise, reject } of waiting.values()) {
         promise.catch(() => {});

@@ -94,7 +94,7 @@ export function createHandlers(told: Told, parts: HandlerParts): Handlers<ModelC
       return { model_id: base.id, message: "Deleted." };
     },
 
-    "models.import": async ({ body }, caller) => baseRecord(await stock.hubBase(body.source, caller, "source")),
+    "models.import": async ({ body }, caller) => baseRecord(await stock.hubBase(body.source, caller, ["source"])),
 
     "models.upload": async ({ files, query }, caller) => baseRecord(await stock.importUpload(files[0]!, query, caller)),
 

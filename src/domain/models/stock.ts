@@ -71,7 +71,7 @@ export interface Stock {
    * Finds a base by its name on a hub, or fetches it. Throws validation (at the request's field `field`) for an invalid name,
    * hub_unavailable, mirror_unreachable, disk_full, and the errors of an import.
    */
-  hubBase(name: string, by?: Caller, field?: string): Promise<BaseRow>;
+  hubBase(name: string, by?: Caller, field?: readonly string[]): Promise<BaseRow>;
   /** Imports the starter model if there is no base yet. Null if there is a base, or if the file is missing. */
   importStarter(path: string): Promise<BaseRow | null>;
   /** Copies an adapter to its permanent place, before the transaction that registers the model. */
@@ -154,9 +154,9 @@ export function createStock(parts: StockParts): Stock {
     }
   }
 
-  async function hubBase(text: string, by?: Caller, field = "base_model_id"): Promise<BaseRow> {
+  async function hubBase(text: string, by?: Caller, field: readonly string[] = ["base_model_id"]): Promise<BaseRow> {
     const name = parseHubName(text);
-    if (!name) throw invalid(["body", field], "must have the form hf://organisation/name[/file.gguf]");
+    if (!name) throw invalid(["body", ...field], "must have the form hf://organisation/name[/file.gguf]");
     const source = hubSource(name);
     const [known, other] = sql.baseOfSource.all({ source });
     if (known && !other) return known;
