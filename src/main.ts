@@ -107,7 +107,7 @@ async function build(parts: HouseParts, lock: Lock): Promise<House> {
   const agents = createAgents({
     ...{ ...floor, describeModel: describe, baseUrl: address.url },
     ...{ onFeedback: captures.consider, onDelete: captures.agentGone },
-    chat: inference.handlers["inference.chat"],
+    chat: inference.chatInRoom,
   });
   const system = createSystem({
     ...{ ...floor, waitingFor: serving.waiting, webhooks: webhooks.counts, autoAligns: alignments.autoAlignCounts },

@@ -71,7 +71,7 @@ export async function createLifecycle(built: Built): Promise<House> {
   async function settle(): Promise<void> {
     await built.ballast.look();
     await built.alignments.tidy();
-    runner.start(built.workers);
+    runner.start({ ...built.serving.afterRedeployment(built.workers), ...built.serving.workers });
     const unfinished = (what: string) => (error: unknown) => log("error", "start.unfinished", { what, error });
     await built.stock.importStarter(config.starterModel).catch(unfinished("starter model"));
     await built.serving.redeployAtStart(ending.signal).catch(unfinished("redeployment"));

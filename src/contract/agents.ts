@@ -74,6 +74,9 @@ const headers = {
   properties: { "x-session-id": { type: "string", maxLength: 256, pattern: "^[\\x21-\\x7e]*$" } },
 } as const;
 
+/** The default depends on the model's context, so the schema sets none. */
+const { default: _, ...promptTruncateLen } = chatBody.properties.prompt_truncate_len;
+
 const agentId = idParam("agent_id");
 const answering = [
   "not_found",
@@ -222,6 +225,10 @@ export const agents = {
       properties: {
         ...chatBody.properties,
         model: { ...chatBody.properties.model, description: "Ignored: the agent's model answers." },
+        prompt_truncate_len: {
+          ...promptTruncateLen,
+          description: "Default: the model's context, less the room for the answer.",
+        },
         temperature: {
           type: ["number", "null"],
           minimum: 0,

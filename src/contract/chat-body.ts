@@ -1,6 +1,6 @@
 // The body of a chat request: messages, tools, format of the answer, reasoning.
 import { having, rules, text, textPart, whenever, where } from "./common.ts";
-import { optionalModel } from "./inference-common.ts";
+import { model } from "./inference-common.ts";
 import { choiceCount, drawing, streamOptions, temperature } from "./sampling.ts";
 
 const calledFunction = {
@@ -104,9 +104,9 @@ export const formatWithTools = "cannot be combined with response_format: set it 
 
 export const chatBody = {
   type: "object",
-  required: ["messages"],
+  required: ["model", "messages"],
   properties: {
-    model: optionalModel,
+    model,
     messages: { type: "array", minItems: 1, maxItems: 2000, items: message },
     max_tokens: { type: ["integer", "null"], minimum: 0, maximum: 1_000_000, default: 2000 },
     max_completion_tokens: {
@@ -115,7 +115,14 @@ export const chatBody = {
       maximum: 1_000_000,
       description: "Same as max_tokens; wins if both are given.",
     },
-    prompt_truncate_len: { type: ["integer", "null"], minimum: 1, maximum: 10_000_000, default: 1500 },
+    prompt_truncate_len: {
+      type: ["integer", "null"],
+      minimum: 1,
+      maximum: 10_000_000,
+      default: 1500,
+      description:
+        "Limit of the prompt, in tokens. The default is lowered if the model's context needs room for the answer.",
+    },
     temperature: { type: ["number", "null"], ...temperature },
     stream: { type: ["boolean", "null"], default: false },
     stream_options: streamOptions,

@@ -6,7 +6,7 @@ import {
   forwardingErrors,
   inferenceHeaders,
   inferencePaths,
-  optionalModel,
+  model,
   said,
   stopReason,
   tokenIds,
@@ -16,9 +16,9 @@ import { choiceCount, drawing, streamOptions, temperature } from "./sampling.ts"
 
 const completionBody = {
   type: "object",
-  required: ["prompt"],
+  required: ["model", "prompt"],
   properties: {
-    model: optionalModel,
+    model,
     prompt: {
       anyOf: [
         text,

@@ -25,10 +25,15 @@ export const inferenceHeaders = {
   },
 } as const;
 
-export const optionalModel = {
+export const model = {
   type: "string",
   minLength: 1,
   maxLength: 200,
+  description: "The id of an aligned or base model.",
+} as const;
+
+export const optionalModel = {
+  ...model,
   description: "The id of an aligned or base model. May be omitted if only one base model of the kind is installed.",
 } as const;
 

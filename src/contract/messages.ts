@@ -2,13 +2,7 @@
 import { failureBody, having, rules, text, textPart, whenever, where } from "./common.ts";
 import { exampleOfAnswer, ofAnswer } from "./confidence.ts";
 import { endpoint } from "./endpoint.ts";
-import {
-  forwardingErrors,
-  inferenceErrors,
-  inferenceHeaders,
-  inferencePaths,
-  optionalModel,
-} from "./inference-common.ts";
+import { forwardingErrors, inferenceErrors, inferenceHeaders, inferencePaths, model } from "./inference-common.ts";
 
 /** The body of errors on these routes: Anthropic's envelope, with the contract's `detail` in addition. */
 export const messagesFailureBody = {
@@ -89,7 +83,7 @@ const textBlocks = {
 
 /** Fields that make up the prompt: the whole body of count_tokens, and most of the body of messages. */
 const prompt = {
-  model: optionalModel,
+  model,
   messages: {
     type: "array",
     minItems: 1,
@@ -231,7 +225,7 @@ export const messages = {
     forwards: true,
     body: {
       type: "object",
-      required: ["messages", "max_tokens"],
+      required: ["model", "messages", "max_tokens"],
       properties: {
         ...prompt,
         max_tokens: { type: "integer", minimum: 1, maximum: 1_000_000 },
@@ -286,7 +280,7 @@ export const messages = {
     headers: inferenceHeaders,
     body: {
       type: "object",
-      required: ["messages"],
+      required: ["model", "messages"],
       properties: prompt,
       ...promptRules,
       examples: [{ model: "model_0", messages: messageExample.messages }],

@@ -2,7 +2,7 @@
 import { having, rules, text, whenever, where } from "./common.ts";
 import { exampleOfAnswer, ofAnswer } from "./confidence.ts";
 import { endpoint } from "./endpoint.ts";
-import { forwardingErrors, inferenceHeaders, inferencePaths, optionalModel } from "./inference-common.ts";
+import { forwardingErrors, inferenceHeaders, inferencePaths, model } from "./inference-common.ts";
 
 const nullableText = { type: ["string", "null"] } as const;
 
@@ -71,9 +71,9 @@ const effort = { enum: ["none", "minimal", "low", "medium", "high", "xhigh", nul
 
 const responseBody = {
   type: "object",
-  required: ["input"],
+  required: ["model", "input"],
   properties: {
-    model: optionalModel,
+    model,
     input: { anyOf: [text, { type: "array", minItems: 1, maxItems: 2000, items: inputItem }] },
     instructions: {
       type: ["string", "null"],

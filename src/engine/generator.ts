@@ -244,8 +244,8 @@ export interface Generator {
   /**
    * Answers greedily in batches of a fixed shape: groups of 8 items (of `slots` items if that is less), in item order. The last
    * group is padded, and nothing else is in the batch, so that the same items give the same text whatever else the machine does.
-   * Alternates with chat step by step. Needs memory for a second context of this many slots while it runs. Rejects with the
-   * signal's reason if it is aborted.
+   * Alternates with chat step by step, and with other evaluations and scorings by the base group by group. Needs memory for a
+   * second context of this many slots while it runs. Rejects with the signal's reason if it is aborted.
    */
   evaluate(request: EvaluateRequest): Promise<void>;
   /**

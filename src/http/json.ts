@@ -7,7 +7,6 @@ const maxDepth = 64;
 const maxKeys = 100_000;
 /** Enough for ten million bytes of token ids, the longest list that clients send. */
 const maxValues = 2_000_000;
-const forbiddenKeys = new Set(["__proto__", "constructor", "prototype"]);
 const space = /[ \t\n\r]*/y;
 const numeral = /-?(?:0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?/y;
 const words: [string, unknown][] = [
@@ -91,7 +90,8 @@ class Reader {
       const key = this.#string();
       this.#path.push(key);
       if (++this.#keys > maxKeys) throw this.#wrong(`has more than ${maxKeys} keys`);
-      if (!this.#isKeeping && forbiddenKeys.has(key)) throw this.#wrong("this key is not allowed");
+      // An assignment to this key sets the prototype. Other names, such as constructor, become plain properties.
+      if (!this.#isKeeping && key === "__proto__") throw this.#wrong("this key is not allowed");
       if (!this.#isKeeping && Object.hasOwn(object, key)) throw this.#wrong("this key occurs twice");
       this.#skipSpace();
       this.#expect(":");

@@ -186,7 +186,40 @@ describe("agents", () => {
       },
     });
     assert.equal(two.body.choices[0].message.content, both.body.choices[0].message.content);
-    assert.equal((await it.call("agents.get", of(agent))).body.data.usage_count, 3);
+    // The role developer is another name for system, so its message is merged too.
+    it.requests.length = 0;
+    await it.call("agents.completions", {
+      ...of(agent),
+      body: { messages: [{ role: "developer", content: "Be brief." }, ...asked] },
+    });
+    assert.equal(it.requests[0]!.prompt, `<system>${system_prompt}\n\nBe brief.<user>Who are you?<assistant>`);
+    assert.equal((await it.call("agents.get", of(agent))).body.data.usage_count, 4);
+  });
+
+  test("have the whole context for a long system prompt and the conversation, less the room for the answer", async () => {
+    const agent = await make({ system_prompt: "x".repeat(2500), conversation_saving_enabled: true });
+    it.requests.length = 0;
+    const session = { "x-session-id": "long" };
+    assert.equal((await run(agent, "Hi")).status, 200);
+    // A token is a character here: the second message fills the context, and the next one pushes it out.
+    for (const message of ["y".repeat(1000), "How are you?"])
+      assert.equal((await run(agent, message, session)).status, 200);
+    const prompts = it.requests.map(({ prompt }) => prompt);
+    assert.deepEqual(
+      prompts.map((prompt) => prompt.length <= 3072 && prompt.startsWith(`<system>${"x".repeat(2500)}`)),
+      [true, true, true],
+    );
+    assert.match(prompts[0]!, /x<user>Hi<assistant>$/);
+    assert.match(prompts[1]!, /x<user>y{500,}<assistant>$/);
+    assert.match(prompts[2]!, /<user>How are you\?<assistant>$/);
+
+    const huge = await make({ system_prompt: "x".repeat(5000) });
+    const refused = await run(huge, "Hi");
+    assert.deepEqual([refused.status, refused.body.error.code], [422, "prompt_too_long"]);
+    assert.doesNotMatch(refused.body.error.message, /prompt_truncate_len|truncation/);
+    const limited = { messages: [{ role: "user", content: "Hi" }], prompt_truncate_len: 100 };
+    const cut = await it.call("agents.completions", { ...of(agent), body: limited });
+    assert.match(cut.body.error.message, /the limit of 100 tokens that prompt_truncate_len sets/);
   });
 
   test("go on with a saved conversation, and with no other", async () => {

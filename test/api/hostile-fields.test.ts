@@ -70,7 +70,8 @@ test("every endpoint with a body refuses what is no object, and fields that are 
       await response.text();
     }
     const example = exampleOf(endpoint.body, false) as object;
-    for (const forbidden of ["__proto__", "constructor"]) {
+    const isClosed = (endpoint.body as { additionalProperties?: boolean }).additionalProperties === false;
+    for (const forbidden of ["__proto__", ...(isClosed ? ["constructor"] : [])]) {
       const response = await it.get(path, {
         method: endpoint.method,
         headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },

@@ -92,7 +92,7 @@ describe("inference", { skip: withoutModel }, () => {
   }
 
   const cases: Case[] = [
-    { name: "no model while one base is there", endpoint: chat, body: { model: undefined }, status: 200 },
+    { name: "no model", endpoint: chat, body: { model: undefined }, status: 422, loc: ["body", "model"] },
     { name: "no model by null", endpoint: chat, body: { model: null }, status: 422, loc: ["body", "model"] },
     { name: "an unknown model", endpoint: chat, body: { model: "model_nobody" }, status: 404 },
     { name: "a path as model", endpoint: chat, body: { model: "../../etc/passwd" }, status: 404 },
@@ -417,7 +417,7 @@ describe("inference", { skip: withoutModel }, () => {
     const { prompt_tokens, prompt_tokens_details } = reply.body.usage;
     assert(prompt_tokens <= 60 && prompt_tokens_details.truncated_tokens > 0);
     assert.equal(reply.headers.get("x-plumbline-truncated-tokens"), String(prompt_tokens_details.truncated_tokens));
-    const whole = await it.call(chat, { body: { ...body, prompt_truncate_len: 1500 } });
+    const whole = await it.call(chat, { body: { ...body, prompt_truncate_len: 1000 } });
     assert.equal(whole.status, 422);
     assert.equal(whole.body.error.code, "prompt_too_long");
   });

@@ -135,28 +135,43 @@ describe("the metrics", () => {
   });
 });
 
-test("the model may be left out while one base answers, and is asked for by name once there are two", async () => {
+describe("a request without a model", () => {
   const messages = [{ role: "user", content: "Hello" }];
-  const bodies = {
+  const answering = {
     "inference.chat": { messages },
     "inference.completions": { prompt: "Hello" },
     "inference.messages": { messages, max_tokens: 9 },
     "inference.count_tokens": { messages },
     "inference.responses": { input: "Hello" },
+  } as const;
+  const reading = {
     "inference.embeddings": { input: "Hello" },
     "inference.rerank": { query: "Hello", documents: ["Hello"] },
     "inference.rerank_cohere": { query: "Hello", documents: ["Hello"] },
     "inference.tokenize": { prompt: "Hello" },
     "inference.detokenize": { tokens: [72] },
   } as const;
-  const ask = (name: string) => it.call(name as keyof typeof bodies, { body: bodies[name as keyof typeof bodies] });
-  for (const name of Object.keys(bodies)) assert.equal((await ask(name)).status, 200, name);
-  const other = insertBase(it.store, "other");
-  for (const name of Object.keys(bodies)) {
-    const { status, body } = await ask(name);
-    assert.equal(status, 422, name);
-    assert.deepEqual(body.detail[0].loc, ["body", "model"], name);
-    for (const said of [it.baseId, other, "small", "other"])
-      assert(body.detail[0].msg.includes(said), body.detail[0].msg);
-  }
+
+  test("is refused where the model answers", async () => {
+    for (const [name, body] of Object.entries(answering)) {
+      const reply = await it.call(name as keyof typeof answering, { body });
+      assert.equal(reply.status, 422, name);
+      const missing = { loc: ["body", "model"], msg: "field required", type: "missing" };
+      assert.deepEqual(reply.body.detail, [missing], name);
+    }
+  });
+
+  test("is for the only base where the model only reads, and is asked for a name once there are two", async () => {
+    const ask = (name: string) =>
+      it.call(name as keyof typeof reading, { body: reading[name as keyof typeof reading] });
+    for (const name of Object.keys(reading)) assert.equal((await ask(name)).status, 200, name);
+    const other = insertBase(it.store, "other");
+    for (const name of Object.keys(reading)) {
+      const { status, body } = await ask(name);
+      assert.equal(status, 422, name);
+      assert.deepEqual(body.detail[0].loc, ["body", "model"], name);
+      for (const said of [it.baseId, other, "small", "other"])
+        assert(body.detail[0].msg.includes(said), body.detail[0].msg);
+    }
+  });
 });

@@ -122,7 +122,7 @@ describe("responses", { skip: withoutModel }, () => {
       body: { truncation: "auto", max_output_tokens: 256 },
       status: 200,
     },
-    { name: "no model while one base is there", body: { model: undefined }, status: 200 },
+    { name: "no model", body: { model: undefined }, status: 422, loc: ["body", "model"] },
     {
       name: "nulls",
       body: { instructions: null, tools: null, text: null, reasoning: null, metadata: null, truncation: null },

@@ -90,6 +90,7 @@ describe("upstreams", () => {
           if (body.model === "breaks-off") return response.end(delta("afar."));
           if (body.model === "fails") return response.end('data: {"error":{"message":"because"}}\n\n');
           if (body.model === "babbles") return response.end("data: because\n\n");
+          if (body.model === "no-mark") return response.end(finish);
           // One event in two pieces, as networks cut them.
           const rest = `${delta("afar.")}${finish}${chunk([], { usage })}data: [DONE]\n\n`;
           response.write(rest.slice(0, 40));
@@ -229,6 +230,8 @@ describe("upstreams", () => {
       choices: [
         { index: 0, delta: { role: "assistant", content: "From afar." }, finish_reason: "stop", logprobs: null },
       ],
+      confidence_score: null,
+      confidence: null,
     });
     assert.deepEqual(rest, ["data: [DONE]"]);
     const message = await it.call("inference.messages", {
@@ -271,6 +274,25 @@ describe("upstreams", () => {
       assert.equal(text, "From afar.");
       assert.deepEqual(chunks.at(-1)!.usage, include_usage ? usage : undefined);
       assert.deepEqual(lastUsage(), { model_id: "far/big", prompt_tokens: 11, completion_tokens: 4, outcome: "done" });
+    }
+  });
+
+  test("a stream ends as the contract says, whether or not the upstream sends the mark", async () => {
+    for (const model of ["big", "no-mark"]) {
+      const { body } = await chat({ model, stream: true });
+      const events = (body as string)
+        .trim()
+        .split("\n\n")
+        .map((event) => event.slice("data: ".length));
+      assert.equal(events.filter((data) => data === "[DONE]").length, 1, model);
+      assert.equal(events.pop(), "[DONE]", model);
+      const chunks = events.map((data) => JSON.parse(data));
+      assert.deepEqual(
+        chunks.map(({ confidence_score, choices }) => [confidence_score, choices[0].finish_reason]),
+        [...chunks.slice(1).map(() => [undefined, null]), [null, "stop"]],
+        model,
+      );
+      assert.equal(lastUsage()!.outcome, "done");
     }
   });
 
@@ -342,6 +364,9 @@ describe("upstreams", () => {
     gone.abort();
     await eventually(() => seen.left);
     await eventually(() => lastUsage()?.outcome === "aborted");
+    // The upstream has not reported its usage, so it is estimated from the bytes of the prompt and of what has come.
+    const prompt_tokens = Math.ceil(JSON.stringify([messages, null, null]).length / 4);
+    assert.deepEqual(lastUsage(), { model_id: "far/hangs", prompt_tokens, completion_tokens: 2, outcome: "aborted" });
   });
 
   test("a stream that breaks off ends with the upstream's words, and is counted as failed", async () => {

@@ -99,8 +99,8 @@ describe("what is refused costs little, whatever its size", () => {
   ] as const)
     test(`${name}: three million objects for ${field}`, () => {
       const asked = compile(contract[name].body as never) as typeof check;
-      asked({ [field]: ["once, to compile it"] }, ["body"]);
-      const body = { [field]: Array(3_400_000).fill({}) };
+      asked({ model: "m", [field]: ["once, to compile it"] }, ["body"]);
+      const body = { model: "m", [field]: Array(3_400_000).fill({}) };
       let details: unknown[] = [];
       const ms = processorMs(() => {
         details = asked(body, ["body"]).details;
@@ -126,7 +126,7 @@ describe("what is refused costs little, whatever its size", () => {
   test("several broken fields are named at once, in a body of a usual size", () => {
     const messages = Array.from({ length: 200 }, () => ({ role: "user", content: "x".repeat(10_000) }));
     const asked = compile(contract["inference.chat"].body as never) as typeof check;
-    const { details } = asked({ messages, temperature: 3, n: 0, top_k: "1" }, ["body"]);
+    const { details } = asked({ model: "m", messages, temperature: 3, n: 0, top_k: "1" }, ["body"]);
     const fields = (details as { loc: string[] }[]).map(({ loc }) => loc.join("."));
     assert.deepEqual(new Set(fields), new Set(["body.temperature", "body.n", "body.top_k"]));
   });

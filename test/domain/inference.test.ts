@@ -305,11 +305,9 @@ describe("truncation", () => {
   ];
   for (const [name, messages, limit, expected] of rows)
     test(name, async () => {
-      const fit = fitConversation(messages, limit, tokenizer, render);
-      if (expected === null) return assert.rejects(fit, failsWith("prompt_too_long"));
-      const { tokens, truncated } = await fit;
-      assert.equal(words(tokens), expected);
-      assert.equal(truncated, render(messages).length - tokens.length);
+      const fitted = await fitConversation(messages, limit, tokenizer, render);
+      assert.equal(fitted && words(fitted.tokens), expected);
+      if (fitted) assert.equal(fitted.truncated, render(messages).length - fitted.tokens.length);
     });
 });
 
@@ -317,20 +315,20 @@ test("what cannot be cut to the limit stays whole where the slot holds it", asyn
   const render = (messages: readonly ChatMessage[]) => messages.flatMap((m) => tokenizer.encode(m.content, false));
   const fit = (content: string) => fitConversation([{ role: "system", content }], 3, tokenizer, render, 5);
   assert.deepEqual(await fit("abcde"), { tokens: tokenizer.encode("abcde", false), truncated: 0 });
-  await assert.rejects(fit("abcdef"), failsWith("prompt_too_long"));
+  assert.equal(await fit("abcdef"), null);
 });
 
 test("others are served between one look for what fits and the next", async () => {
   let served = 0;
   const others = setInterval(() => served++, 1);
   const messages: ChatMessage[] = Array.from({ length: 64 }, () => ({ role: "user", content: "ab" }));
-  const { truncated } = await fitConversation(messages, 126, tokenizer, (kept) => {
+  const fitted = await fitConversation(messages, 126, tokenizer, (kept) => {
     const end = performance.now() + 40;
     while (performance.now() < end);
     return kept.flatMap(({ content }) => tokenizer.encode(content, false));
   });
   clearInterval(others);
-  assert.equal(truncated, 2);
+  assert.equal(fitted!.truncated, 2);
   assert.ok(served >= 3, `${served} times`);
 });
 
@@ -412,7 +410,7 @@ describe("replies", () => {
     [
       "a prompt that leaves no room",
       "inference.chat",
-      { messages: [{ role: "user", content: "x".repeat(60) }] },
+      { messages: [{ role: "user", content: "x".repeat(60) }], prompt_truncate_len: 100 },
       "prompt_too_long",
     ],
     ["prompt and answer over the context", "inference.completions", { prompt: "x".repeat(60) }, "prompt_too_long"],
@@ -468,9 +466,25 @@ describe("a model whose own context is smaller than a slot", () => {
     await ask("inference.completions", { prompt: "x".repeat(30), max_tokens: 2 });
     const long = ask("inference.completions", { prompt: "x".repeat(30), max_tokens: 20 });
     await assert.rejects(long, failsWith("prompt_too_long"));
-    const content = "x".repeat(30);
-    const chatted = ask("inference.chat", { messages: [{ role: "user", content }] });
-    await assert.rejects(chatted, failsWith("prompt_too_long"));
+    const body = { messages: [{ role: "user", content: "x".repeat(30) }] };
+    await assert.rejects(ask("inference.chat", { ...body, prompt_truncate_len: 1000 }), failsWith("prompt_too_long"));
+  });
+
+  test("a chat that sets no limit is cut to leave room for the answer, and a system text may take that room", async () => {
+    const tokensOf = async (messages: object[], more: object): Promise<(number | undefined)[]> => {
+      const { ask } = open(small);
+      const { usage } = (await ask("inference.chat", { messages, ...more })) as never as {
+        usage: { prompt_tokens: number; prompt_tokens_details: { truncated_tokens: number } };
+      };
+      return [usage.prompt_tokens, usage.prompt_tokens_details.truncated_tokens];
+    };
+    const long = [{ role: "user", content: "x".repeat(30) }];
+    for (const prompt_truncate_len of [undefined, null])
+      assert.deepEqual(await tokensOf(long, { prompt_truncate_len }), [24, 15]);
+    assert.deepEqual(await tokensOf(long, { max_tokens: 2 }), [30, 9]);
+    assert.deepEqual(await tokensOf([{ role: "system", content: "x".repeat(18) }], {}), [29, 0]);
+    const system = open(small).ask("inference.chat", { messages: [{ role: "system", content: "x".repeat(30) }] });
+    await assert.rejects(system, /exceed the limit of 24 tokens that the context of 32 tokens leaves for a prompt$/);
   });
 
   test("its tokenizer names it", async () => {

@@ -273,6 +273,7 @@ describe("a model of this machine that is asked", () => {
     assert.deepEqual(await ask(content), { text: "Yes.", isWhole: true });
     assert.equal(promptOf(requests[0]!), `<user>${content}<assistant>`);
     assert.equal(requests[0]!.sampling.temperature, 0);
+    assert.equal(requests[0]!.priority, "generation");
   });
 
   test("is not asked what its context has no room for", async () => {

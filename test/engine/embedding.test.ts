@@ -71,6 +71,7 @@ describe("many texts at once", () => {
     context: 64,
     within: (_tokens: number, _batch: number, work: (context: object) => Promise<unknown>) =>
       work({ setAdapter: () => {}, setThreads: () => {}, read: async () => Float64Array.of(1) }),
+    isWanted: () => false,
   } as unknown as EmbeddingLane;
 
   test("leave others their turn between one and the next, and end when nobody waits for them", async () => {
@@ -202,6 +203,18 @@ describe("a text model's vectors", { skip: withoutModel }, () => {
     const alone = await answer();
     const [beside] = await Promise.all([answer(), it.generator.embed(base, ["a", "b", "c"], options())]);
     assert.deepEqual(beside, alone);
+  });
+
+  test("of one text are made in between those of many, which stay the same", async () => {
+    const texts = Array.from({ length: 16 }, (_, at) => `Valve ${at} closes. `.repeat(1 + (at % 3)));
+    const alone = await it.generator.embed(base, texts, options());
+    let hasEnded = false;
+    const many = it.generator.embed(base, texts, options()).finally(() => {
+      hasEnded = true;
+    });
+    await it.generator.embed(base, ["Which valve closes?"], options());
+    assert.equal(hasEnded, false);
+    assert.deepEqual(await many, alone);
   });
 
   test("stop being made when the client leaves", async () => {

@@ -258,6 +258,19 @@ test("an evaluation gives the same to the last digit, however busy the machine i
   assert.equal(quiet.get(8)!.text, quiet.get(3)!.text);
 });
 
+test("a scoring does not wait for a whole evaluation, and both give what they give alone", async () => {
+  const signal = new AbortController().signal;
+  const row = { tokens: [...story, ...asked("Name a colour.")], promptLength: story.length };
+  const [answers, scores] = [await evaluation(loud), await generator.score(base, [row], signal)];
+  let hasEnded = false;
+  const evaluating = evaluation(loud).finally(() => {
+    hasEnded = true;
+  });
+  assert.deepEqual(await generator.score(base, [row], signal), scores);
+  assert.equal(hasEnded, false);
+  assert.deepEqual(withoutSeconds(await evaluating), withoutSeconds(answers));
+});
+
 test("an evaluation stops when it is told to", async () => {
   const leave = new AbortController();
   const prompts = questions.map(asked);

@@ -491,6 +491,18 @@ describe("refusals", () => {
         })),
       },
     ],
+    ["branches that multiply", { type: "string", oneOf: [{ pattern: "^(.{59})*$" }, { pattern: "^(.{61})*a$" }] }],
+    [
+      "many patterns that no value fits",
+      {
+        properties: Object.fromEntries(
+          Array.from({ length: 40 }, (_, at) => {
+            const characters = Array.from({ length: 130 }, (_, next) => String.fromCodePoint(0x4e00 + at + next));
+            return [`p${at}`, { const: "x", pattern: `^${characters.map((character) => `${character}?`).join("")}$` }];
+          }),
+        ),
+      },
+    ],
     ["a long pattern", { pattern: "(".repeat(5000) }],
     ["many properties", { properties: Object.fromEntries(Array.from({ length: 20_000 }, (_, at) => [`p${at}`, {}])) }],
     [

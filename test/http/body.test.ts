@@ -113,8 +113,6 @@ describe("refused as 422, in the contract's form", () => {
     ["a key twice", '{"model":"a","model":"b"}'],
     ["a key twice, once escaped", '{"a":1,"\\u0061":2}'],
     ["__proto__", '{"__proto__":{"admin":true}}'],
-    ["constructor inside", '{"a":[{"constructor":1}]}'],
-    ["prototype", '{"prototype":1}'],
     ["__proto__, escaped", '{"\\u005f_proto__":{"admin":true}}'],
     ["invalid UTF-8", bytes(0xff)],
     ["overlong UTF-8", bytes(0xc0, 0xaf)],
@@ -166,6 +164,7 @@ describe("taken as it is", () => {
     '{"a":[true,false,null,0,-0.5,1e3,1E-2,9007199254740991]}',
     '{"a":"\\"\\\\\\/\\b\\f\\n\\r\\t\\u00e9\\ud83d\\ude00"}',
     '{"":1}',
+    '{"constructor":{"prototype":{"toString":1}},"a":[{"prototype":[]}]}',
     '{"a\\\\":"\\\\\\\\","b":"\\\\\\""}',
     `${'{"a":'.repeat(63)}1${"}".repeat(63)}`,
   ];
@@ -177,7 +176,7 @@ describe("taken as it is", () => {
     });
 
   test("whatever JSON.stringify writes is read back the same", () => {
-    const forbidden = /__proto__|constructor|prototype/;
+    const forbidden = /__proto__/;
     fc.assert(
       fc.property(fc.json({ stringUnit: "binary-ascii" }), (text) => {
         if (forbidden.test(text) || text.includes("\\u0000")) return;

@@ -31,6 +31,7 @@ export interface Answered {
 }
 
 export interface AnswersParts {
+  /** Without prompt_truncate_len, the prompt may fill the context, less the room for the answer. */
   chat: Handler<Chat>;
   clock: Clock;
   /** Called after each complete answer. */
@@ -55,6 +56,9 @@ export function createAnswers({ chat, clock, ended }: AnswersParts): Answers {
       model: agent.model_id,
       messages: asAgent(agent, body.messages),
       temperature: body.temperature ?? agent.temperature,
+      // A limit that is left out is null here, because the schema of chats would fill in the default of 1500, which a long
+      // system prompt alone exceeds.
+      prompt_truncate_len: body.prompt_truncate_len ?? null,
     });
     if (!asked.ok) throw new Failure("validation", undefined, { details: asked.details });
     const nothing = { params: {}, query: {}, raw: {}, files: [], lastEventId: null };
@@ -78,13 +82,14 @@ export function createAnswers({ chat, clock, ended }: AnswersParts): Answers {
 }
 
 /**
- * Puts the agent's system prompt before the messages. If the first message is a system message, the two are merged,
- * because chat templates support only one system message, at the start.
+ * Puts the agent's system prompt before the messages. If the first message is a system message, under either of its
+ * roles, the two are merged, because chat templates support only one system message, at the start.
  */
 function asAgent({ system_prompt }: AgentRow, messages: readonly Message[]): Message[] {
   if (system_prompt === "") return [...messages];
   const [first, ...rest] = messages;
-  if (first?.role !== "system") return [{ role: "system", content: system_prompt }, ...messages];
+  if (first?.role !== "system" && first?.role !== "developer")
+    return [{ role: "system", content: system_prompt }, ...messages];
   const content =
     typeof first.content === "string"
       ? `${system_prompt}\n\n${first.content}`

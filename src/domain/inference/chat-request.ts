@@ -33,16 +33,16 @@ export interface RequestTool extends OfferedTool {
 
 /** A chat to be answered, whichever endpoint received it. */
 export interface ChatRequest {
-  /** If undefined, the only base that generates text is used. */
-  model: string | undefined;
+  model: string;
   messages: readonly RequestMessage[];
   messagesAt: Place;
   draw: DrawFields;
   /** Maximum number of tokens of an answer. It is reduced to the number of tokens that the slot has left. */
   maxTokens: number;
   /**
-   * Maximum number of prompt tokens. Longer conversations are truncated to it. `room` truncates those that leave too little
-   * of the context for the answer.
+   * Maximum number of prompt tokens. Longer conversations are truncated to it. The contract's default is lowered for a model
+   * whose context would not have room for the answer beside it. `room` truncates only those that leave too little of the
+   * context for the answer.
    */
   truncateTo: number | "room";
   choices: number;

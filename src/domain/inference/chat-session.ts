@@ -3,6 +3,7 @@
 import { createHash } from "node:crypto";
 import { Failure, invalid } from "../../base/errors.ts";
 import { randomWord } from "../../base/ids.ts";
+import { chatBody } from "../../contract/chat-body.ts";
 import type { Caller } from "../../contract/endpoint.ts";
 import {
   type ChatMessage,
@@ -17,7 +18,7 @@ import { schemaGrammar } from "../../engine/grammar/grammar.ts";
 import type { Choice, ChoiceEnd } from "./answers.ts";
 import { callsGrammar, checkedCall } from "./calls.ts";
 import type { ChatAnswer, ChatEnd, ChatEvent } from "./chat-events.ts";
-import { type ChatRequest, checkAnswerable, checkLimits, offeredTools } from "./chat-request.ts";
+import { type ChatRequest, checkAnswerable, checkLimits, offeredTools, uncut } from "./chat-request.ts";
 import { withTokenizer } from "./held.ts";
 import { refuseHuge } from "./prompts.ts";
 import { AnswerReader } from "./reader.ts";
@@ -178,12 +179,24 @@ async function promptOf(
     return prompt.tokens;
   };
   const [limit, most] = limitsOf(request, context);
-  const { tokens, truncated } = await fitConversation(messages, limit, tokenizer, render, most);
+  // Only endpoints that have the field set a limit with it. The others are not told about it.
+  const isFromField = limit === request.truncateTo && limit !== uncut;
+  const fitted = await fitConversation(messages, limit, tokenizer, render, most);
+  if (fitted === null)
+    throw new Failure(
+      "prompt_too_long",
+      `The system messages alone exceed the limit of ${limit} tokens that ${
+        isFromField ? "prompt_truncate_len sets" : `the context of ${context} tokens leaves for a prompt`
+      }`,
+    );
+  const { tokens, truncated } = fitted;
   // maxTokens is reduced to what the slot has left, but unless it is 0 there must be room for at least one token.
   if (tokens.length + Math.min(request.maxTokens, 1) > context)
     throw new Failure(
       "prompt_too_long",
-      `${tokens.length} prompt tokens leave no room for an answer in the context of ${context} tokens; lower prompt_truncate_len`,
+      `${tokens.length} prompt tokens leave no room for an answer in the context of ${context} tokens${
+        isFromField ? "; lower prompt_truncate_len" : ""
+      }`,
     );
   return { tokens, truncated, isOpen };
 }
@@ -191,10 +204,16 @@ async function promptOf(
 /** Maximum share of the context that a truncation leaves free for the answer. */
 const answerShare = 0.25;
 
-/** The limit to which a prompt is truncated, and the limit of one that cannot be truncated so far. */
+/**
+ * The limit to which a prompt is truncated, and the limit of one that cannot be truncated so far. A client that sets another
+ * limit than the contract's default is refused if its prompt exceeds the context, because a shorter prompt is not what it
+ * asked for.
+ */
 function limitsOf({ truncateTo, maxTokens }: ChatRequest, context: number): [limit: number, most: number] {
-  if (truncateTo !== "room") return [truncateTo, truncateTo];
-  return [context - Math.min(maxTokens, Math.ceil(answerShare * context)), context];
+  const room = context - Math.min(maxTokens, Math.ceil(answerShare * context));
+  if (truncateTo === "room") return [room, context];
+  if (truncateTo !== chatBody.properties.prompt_truncate_len.default) return [truncateTo, truncateTo];
+  return [Math.min(truncateTo, room), Math.min(truncateTo, context)];
 }
 
 /**

@@ -16,21 +16,25 @@ type Body = Input<Endpoint>["body"];
 
 const defaults = chatBody.properties;
 
+/** Returns a handler of chats. `truncateTo` applies to those that set no prompt_truncate_len. */
 export const createChat =
-  (parts: SessionParts): Handler<Endpoint> =>
+  (
+    parts: SessionParts,
+    truncateTo: ChatRequest["truncateTo"] = defaults.prompt_truncate_len.default,
+  ): Handler<Endpoint> =>
   async ({ body, ...asked }, caller) => {
-    const answer = await answerLocally(parts, requestOf(body), asked, caller);
+    const answer = await answerLocally(parts, requestOf(body, truncateTo), asked, caller);
     return body.stream ? new EventStream(stream(answer, body)) : reply(answer, body);
   };
 
-function requestOf(body: Body): ChatRequest {
+function requestOf(body: Body, truncateTo: ChatRequest["truncateTo"]): ChatRequest {
   const { tool_choice: choice, response_format: format, reasoning } = body;
   return {
     model: body.model,
     messages: body.messages.map((message, index) => messageOf(message, ["body", "messages", index])),
     messagesAt: ["body", "messages"],
     draw: body,
-    truncateTo: body.prompt_truncate_len ?? defaults.prompt_truncate_len.default,
+    truncateTo: body.prompt_truncate_len ?? truncateTo,
     maxTokens: body.max_completion_tokens ?? body.max_tokens ?? defaults.max_tokens.default,
     choices: body.n ?? defaults.n.default,
     tools: (body.tools ?? []).map(({ function: { name, description, parameters } }, index) => ({

@@ -3,7 +3,7 @@
 import { Failure } from "../../base/errors.ts";
 import type { chat } from "../../contract/chat.ts";
 import type { completions } from "../../contract/completions.ts";
-import type { Caller, Handlers } from "../../contract/endpoint.ts";
+import type { Caller, Handler, Handlers } from "../../contract/endpoint.ts";
 import type { messages } from "../../contract/messages.ts";
 import type { responses } from "../../contract/responses.ts";
 import type { tokens } from "../../contract/tokens.ts";
@@ -40,6 +40,11 @@ export interface Inference {
   handlers: Handlers<
     typeof completions & typeof chat & typeof messages & typeof responses & typeof vectors & typeof tokens
   >;
+  /**
+   * Answers a chat as the endpoint does, except that the prompt of a request without prompt_truncate_len may fill the context
+   * of the model, less the room for the answer.
+   */
+  chatInRoom: Handler<(typeof chat)["inference.chat"]>;
   /** Totals of all requests ever made to a model. */
   usageOf(modelId: string): UsageTotals;
   /**
@@ -80,6 +85,7 @@ export function createInference(parts: InferenceParts): Inference {
       "inference.rerank_cohere": createRerankCohere(session),
       ...createTokens(session, parts.listModels),
     },
+    chatInRoom: createChat(session, "room"),
     usageOf: (modelId) => usage.totals.get(modelId)!,
     say: patient(createSaying(session, forward), parts),
   };

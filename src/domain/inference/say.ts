@@ -58,6 +58,8 @@ const askedOf = (headers: Record<string, unknown>, signal: AbortSignal): Asked =
   headers,
   requestId: `req_${randomWord()}`,
   signal,
+  // Only background work asks here, and it must not keep a person waiting.
+  priority: "generation",
   setHeader: () => {},
 });
 

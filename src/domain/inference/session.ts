@@ -14,6 +14,7 @@ import {
   type Generator,
   type ModelKind,
   type ModelRef,
+  type Priority,
   type Tokenizer,
 } from "../../engine/generator.ts";
 import { openAccount } from "./account.ts";
@@ -71,6 +72,8 @@ export interface Asked {
   headers: Record<string, unknown>;
   requestId: string;
   signal: AbortSignal;
+  /** Interactive if left out. */
+  priority?: Priority;
   setHeader(name: string, value: string): void;
 }
 
@@ -98,21 +101,20 @@ export interface Session {
 }
 
 /**
- * Begins a request: leases the model, plans the choices and starts them. If `model` is undefined, the only base that
- * generates text is used. `idMark` begins the answer's id. Throws not_found, not_deployed, wrong_kind, validation,
- * cut_off, and what `plan` throws.
+ * Begins a request: leases the model, plans the choices and starts them. `idMark` begins the answer's id. Throws not_found,
+ * not_deployed, wrong_kind, validation, cut_off, and what `plan` throws.
  */
 export async function openSession(
   parts: SessionParts,
   asked: Asked,
   caller: Caller,
-  { model: name, draw, idMark }: { model: string | undefined; draw: DrawFields; idMark: string },
+  { model: name, draw, idMark }: { model: string; draw: DrawFields; idMark: string },
   plan: (tokenizer: Tokenizer, context: number) => Plan | Promise<Plan>,
 ): Promise<Session> {
   refuseProvider(asked.headers);
   const { generator, clock } = parts;
   const arrivedMs = clock.monotonicMs();
-  const model = parts.resolve(caller, name ?? parts.onlyBase(["text"]));
+  const model = parts.resolve(caller, name);
   const lease = await parts.lease(model.ref);
   try {
     if (asked.signal.aborted) throw new Failure("cut_off");
@@ -215,7 +217,7 @@ function promptTokensOf(planned: Plan): number {
  */
 function commonOf(
   draw: DrawFields,
-  { headers }: Asked,
+  { headers, priority = "interactive" }: Asked,
   caller: Caller,
   model: ServedModel,
   { vocabulary }: Tokenizer,
@@ -238,7 +240,7 @@ function commonOf(
     },
     stopStrings: typeof draw.stop === "string" ? [draw.stop] : (draw.stop ?? []),
     ignoreEos: draw.ignore_eos ?? false,
-    priority: "interactive",
+    priority,
     owner: caller.userId,
     ...(headers["x-session-id"] === undefined ? {} : { session: String(headers["x-session-id"]) }),
   };

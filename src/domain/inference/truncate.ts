@@ -1,6 +1,5 @@
 // Makes a conversation fit `prompt_truncate_len`: drops the oldest turns, then the head of the oldest remaining
 // message. System messages stay whole. The dropped tokens are counted, so that the truncation can be reported.
-import { Failure } from "../../base/errors.ts";
 import { givingWay } from "../../base/time.ts";
 import type { ChatMessage } from "../../engine/format/chat-format.ts";
 import { encodeInParts } from "../../engine/format/in-parts.ts";
@@ -15,7 +14,7 @@ export interface FittedPrompt {
 /**
  * Truncates a conversation to a prompt of at most `limit` tokens. `renderPrompt` makes the prompt's token ids from messages
  * with the model's template. Other requests are handled between two renderings. If the system messages alone exceed the
- * limit, a conversation of at most `most` tokens stays whole; a longer one throws prompt_too_long.
+ * limit, a conversation of at most `most` tokens stays whole; null for a longer one.
  */
 export async function fitConversation(
   messages: readonly ChatMessage[],
@@ -23,7 +22,7 @@ export async function fitConversation(
   tokenizer: Tokenizer,
   renderPrompt: Render,
   most = limit,
-): Promise<FittedPrompt> {
+): Promise<FittedPrompt | null> {
   const giveWay = givingWay();
   const render: Render = async (kept) => {
     await giveWay();
@@ -36,11 +35,7 @@ export async function fitConversation(
   const fitting = await leastThat(tails.length - 1, async (at) => (await render(tails[at]!)).length <= limit);
   const tokens = await (fitting === null ? renderCut(shortest, limit, tokenizer, render) : render(tails[fitting]!));
   if (tokens !== null) return { tokens, truncated: whole.length - tokens.length };
-  if (whole.length <= most) return { tokens: whole, truncated: 0 };
-  throw new Failure(
-    "prompt_too_long",
-    `The system messages alone exceed the limit of ${limit} tokens that prompt_truncate_len or truncation sets`,
-  );
+  return whole.length <= most ? { tokens: whole, truncated: 0 } : null;
 }
 
 type Render = (messages: readonly ChatMessage[]) => number[] | Promise<number[]>;

@@ -1,5 +1,6 @@
 // Reads an upstream's answer, whole or as server-sent events.
 import { Failure } from "../../base/errors.ts";
+import type { UpstreamBody } from "./upstream-body.ts";
 import { messageOf } from "./upstream-refusals.ts";
 
 export interface UpstreamUsage {
@@ -7,10 +8,55 @@ export interface UpstreamUsage {
   completion_tokens?: number;
 }
 
+interface Delta {
+  content?: unknown;
+  reasoning_content?: unknown;
+  reasoning?: unknown;
+  tool_calls?: { function?: { arguments?: string } }[] | null;
+}
+
 /** What is read of an answer, or of an event of its stream. The rest is passed on as it is. */
 export interface UpstreamAnswer {
-  choices?: { message?: { tool_calls?: object[] }; finish_reason?: string | null }[];
+  choices?: {
+    message?: { tool_calls?: object[] };
+    finish_reason?: string | null;
+    text?: string;
+    delta?: Delta | null;
+  }[];
   usage?: UpstreamUsage | null;
+}
+
+/** Average length of a token in bytes of UTF-8. */
+const tokenBytes = 4;
+
+/**
+ * Estimates the usage of a stream, for a client that leaves before the server reports it and for servers that never do. Most
+ * servers send a chunk per token, so the answer has at least as many tokens as chunks that say something.
+ */
+export function createEstimate({ messages, prompt, tools }: UpstreamBody) {
+  let chunks = 0;
+  let bytes = 0;
+  return {
+    add({ choices }: UpstreamAnswer): void {
+      for (const { text, delta } of choices ?? []) {
+        const thought = delta?.reasoning_content || delta?.reasoning;
+        const called = delta?.tool_calls?.map((call) => call.function?.arguments) ?? [];
+        const size = [text, delta?.content, thought, ...called].reduce<number>((sum, said) => sum + bytesOf(said), 0);
+        chunks += size > 0 ? 1 : 0;
+        bytes += size;
+      }
+    },
+    usage: (): Required<UpstreamUsage> => ({
+      prompt_tokens: Math.ceil(bytesOf([messages, prompt, tools]) / tokenBytes),
+      completion_tokens: Math.max(chunks, Math.ceil(bytes / tokenBytes)),
+    }),
+  };
+}
+
+/** Bytes of a text, or of the JSON of anything else. */
+function bytesOf(said: unknown): number {
+  if (said === undefined || said === null) return 0;
+  return Buffer.byteLength(typeof said === "string" ? said : JSON.stringify(said));
 }
 
 /** Throws upstream_failed for an answer or an event that holds an error, which some servers send with status 200. */

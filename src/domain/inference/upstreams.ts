@@ -5,9 +5,10 @@ import type { Caller, StreamEvent } from "../../contract/endpoint.ts";
 import { EventStream } from "../../contract/endpoint.ts";
 import { openAccount } from "./account.ts";
 import type { Asked, SessionParts } from "./session.ts";
+import { confidenceOf, done, event } from "./shapes.ts";
 import type { UsageOutcome } from "./store.ts";
 import { type Rewording, rewordingFor, type UpstreamBody, upstreamFields } from "./upstream-body.ts";
-import { dataOf, readAnswer, readChoices, type UpstreamUsage } from "./upstream-events.ts";
+import { createEstimate, dataOf, readAnswer, readChoices, type UpstreamUsage } from "./upstream-events.ts";
 import { refusalOf } from "./upstream-refusals.ts";
 
 interface Upstream {
@@ -66,7 +67,7 @@ export function createForward(parts: SessionParts & { upstreams: Upstreams }): F
       const json = await response.text();
       const answer = path === "embeddings" ? readAnswer(name, json) : readChoices(name, json);
       end("done", answer.usage);
-      return { ...answer, ...(path === "embeddings" ? {} : { confidence_score: null, confidence: null }) };
+      return path === "embeddings" ? answer : { ...answer, ...confidenceOf([]) };
     } catch (error) {
       end(asked.signal.aborted ? "aborted" : "failed");
       if (asked.signal.aborted) throw new Failure("cut_off");
@@ -86,16 +87,19 @@ export function orUpstream<H extends (input: never, caller: Caller) => Promise<u
   return handle as unknown as H;
 }
 
-type End = (outcome: UsageOutcome, used?: UpstreamUsage | null) => void;
+type End = (outcome: UsageOutcome, used?: UpstreamUsage | null, estimate?: UpstreamUsage) => void;
 
-/** Inserts the usage row. The returned function closes the row with the numbers of tokens that the upstream reported. */
+/**
+ * Inserts the usage row. The returned function closes the row with the numbers of tokens that the upstream reported, or with
+ * the estimate if it reported none.
+ */
 function begin(parts: SessionParts, asked: Omit<Arrived, "body">, caller: Caller, modelId: string): End {
   const account = openAccount(parts, asked, caller, modelId);
-  return (outcome, used) => {
-    const { prompt_tokens: promptTokens, completion_tokens: completionTokens = 0 } = used ?? {};
-    account.read(promptTokens ?? 0);
+  return (outcome, used, estimate) => {
+    const { prompt_tokens: promptTokens = 0, completion_tokens: completionTokens = 0 } = used ?? estimate ?? {};
+    account.read(promptTokens);
     account.end(outcome, completionTokens);
-    if (outcome === "done" && promptTokens === undefined)
+    if (outcome === "done" && used?.prompt_tokens === undefined)
       parts.log("warn", "upstream.usage_missing", { requestId: asked.requestId, modelId });
   };
 }
@@ -153,8 +157,9 @@ function send(
 }
 
 /**
- * Passes on the events of an upstream's stream. An event that holds an error ends the stream with upstream_failed, and so does
- * the end of the connection before the end of the answer.
+ * Passes on the events of an upstream's stream. The chunk that ends a choice says that there is no confidence, like an answer
+ * that is not a stream. An event that holds an error ends the stream with upstream_failed, and so does the end of the
+ * connection before the end of the answer.
  */
 async function* passed(
   name: string,
@@ -163,24 +168,31 @@ async function* passed(
   end: End,
   signal: AbortSignal,
 ): AsyncGenerator<StreamEvent, void, void> {
+  const estimate = createEstimate(body as UpstreamBody);
   let used: UpstreamUsage | null | undefined;
   let outcome: UsageOutcome = "aborted";
   let isWhole = false;
+  let isDone = false;
   try {
     for await (const data of dataOf(name, response)) {
-      const chunk = data === "[DONE]" ? {} : readAnswer(name, data);
+      isDone ||= data === done.data;
+      const chunk = data === done.data ? {} : readAnswer(name, data);
       used = chunk.usage ?? used;
-      isWhole ||= data === "[DONE]" || (chunk.choices ?? []).some((choice) => choice.finish_reason);
+      estimate.add(chunk);
+      const isLast = (chunk.choices ?? []).some((choice) => choice.finish_reason);
+      isWhole ||= isDone || isLast;
       const isForUsOnly = chunk.usage && chunk.choices?.length === 0 && !body.stream_options?.include_usage;
-      if (!isForUsOnly) yield { data };
+      if (!isForUsOnly) yield isLast ? event({ ...chunk, ...confidenceOf([]) }) : { data };
     }
     if (!isWhole) throw new Failure("upstream_failed", `The answer of the upstream ${name} broke off`);
     outcome = "done";
+    // Some servers close the connection instead of sending the mark, which clients wait for.
+    if (!isDone) yield done;
   } catch (error) {
     outcome = signal.aborted ? "aborted" : "failed";
     if (signal.aborted) throw new Failure("cut_off");
     throw error instanceof Failure ? error : new Failure("upstream_failed", undefined, { cause: error });
   } finally {
-    end(outcome, used);
+    end(outcome, used, estimate.usage());
   }
 }

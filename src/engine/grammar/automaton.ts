@@ -18,8 +18,21 @@ export type Automaton = readonly State[];
 export class TooManyStates extends Error {}
 
 const mostStates = 3000;
-/** Limit on the steps of building an automaton, which take a few tenths of a second. */
+/** Limit on the steps of building all automata of a schema, which take a few tenths of a second. */
 const mostSteps = 2_000_000;
+
+/**
+ * Counts the steps of building automata. All automata of a schema share one limit, because a schema can have hundreds of
+ * patterns, and no other request is handled while their automata are built.
+ */
+export class Steps {
+  #left = mostSteps;
+
+  take(steps: number): void {
+    this.#left -= steps;
+    if (this.#left < 0) throw new TooManyStates();
+  }
+}
 
 export const isEmpty = (automaton: Automaton): boolean =>
   automaton.length === 1 && !automaton[0]!.accepts && automaton[0]!.edges.length === 0;
@@ -81,7 +94,7 @@ export function except(words: readonly string[]): Automaton {
 }
 
 /** Accepts the strings that both accept. */
-export function both(a: Automaton, b: Automaton): Automaton {
+export function both(a: Automaton, b: Automaton, budget: Steps): Automaton {
   const known = new Map<number, number>();
   const pairs: [number, number][] = [];
   const idOf = (i: number, j: number): number => {
@@ -96,14 +109,12 @@ export function both(a: Automaton, b: Automaton): Automaton {
   };
   idOf(0, 0);
   const states: State[] = [];
-  let steps = 0;
   for (let at = 0; at < pairs.length; at++) {
     const [i, j] = pairs[at]!;
     const edges: State["edges"] = [];
-    steps += a[i]!.edges.length * b[j]!.edges.length;
-    if (steps > mostSteps) throw new TooManyStates();
     for (const mine of a[i]!.edges)
       for (const other of b[j]!.edges) {
+        budget.take(mine.set.length + other.set.length);
         const set = intersection(mine.set, other.set);
         if (set.length > 0) edges.push({ set, to: idOf(mine.to, other.to) });
       }
@@ -128,11 +139,11 @@ function trimmed(states: readonly State[]): Automaton {
 }
 
 /** Builds the automaton of a syntax tree by Thompson's construction, followed by the subset construction. */
-export function fromPattern(node: Node): Automaton {
+export function fromPattern(node: Node, budget: Steps): Automaton {
   const machine = new Machine();
   const start = machine.state();
   const end = machine.add(node, start);
-  return machine.determined(start, end);
+  return machine.determined(start, end, budget);
 }
 
 class Machine {
@@ -179,14 +190,12 @@ class Machine {
     return to;
   }
 
-  determined(start: number, end: number): Automaton {
+  determined(start: number, end: number, budget: Steps): Automaton {
     const known = new Map<string, number>();
     const subsets: number[][] = [];
-    let steps = 0;
     const idOf = (states: Iterable<number>): number => {
       const subset = this.#closure(states);
-      steps += subset.length;
-      if (steps > mostSteps) throw new TooManyStates();
+      budget.take(subset.length);
       const key = subset.join();
       let id = known.get(key);
       if (id === undefined) {
@@ -202,10 +211,12 @@ class Machine {
       const moves = subsets[at]!.flatMap((state) => this.#moves[state]!);
       const targets = new Map<number, CodePoints[]>();
       const cut = pieces(moves.map((move) => move.set));
-      steps += cut.length * moves.length;
+      budget.take(cut.length * moves.length);
       for (const set of cut) {
         const to = idOf(moves.filter((move) => contains(move.set, set[0]![0])).map((move) => move.to));
-        targets.set(to, [...(targets.get(to) ?? []), set]);
+        const sets = targets.get(to);
+        if (sets === undefined) targets.set(to, [set]);
+        else sets.push(set);
       }
       const edges = [...targets].map(([to, sets]) => ({ set: union(...sets), to }));
       states.push({ accepts: subsets[at]!.includes(end), edges });

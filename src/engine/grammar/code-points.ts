@@ -43,8 +43,15 @@ export function complement(set: CodePoints): CodePoints {
 
 export const single = (character: string): CodePoints => [[character.codePointAt(0)!, character.codePointAt(0)!]];
 
-export const contains = (set: CodePoints, point: number): boolean =>
-  set.some(([from, to]) => from <= point && point <= to);
+export function contains(set: CodePoints, point: number): boolean {
+  let [first, end] = [0, set.length];
+  while (first < end) {
+    const middle = (first + end) >> 1;
+    if (set[middle]![1] < point) first = middle + 1;
+    else end = middle;
+  }
+  return first < set.length && set[first]![0] <= point;
+}
 
 /** Number of code points that are tested together. */
 const together = 4096;

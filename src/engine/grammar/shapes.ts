@@ -2,7 +2,7 @@
 // list of constraints on a value. Grammars are made from shapes, and values are checked against shapes. A keyword that a shape
 // cannot express is refused by name, so that no constraint of a schema is silently ignored.
 import { invalid } from "../../base/errors.ts";
-import { type Automaton, accepts, both, fromPattern, isEmpty, ofLength, TooManyStates } from "./automaton.ts";
+import { type Automaton, accepts, both, fromPattern, isEmpty, ofLength, Steps, TooManyStates } from "./automaton.ts";
 import { formats } from "./formats.ts";
 import { PatternError, parsePattern } from "./pattern.ts";
 
@@ -72,6 +72,7 @@ const mostSteps = 50_000;
 
 export class Shapes {
   #steps = 0;
+  readonly #automatonSteps = new Steps();
   readonly #automata = new Map<string, Automaton>();
   readonly #known = new Map<string, Shape[]>();
 
@@ -143,7 +144,7 @@ export class Shapes {
     const shapes = branches.map((ways) => ways.flatMap((parts) => this.#shape(parts) ?? []));
     for (const [first, one] of shapes.entries())
       for (const [offset, other] of shapes.slice(first + 1).entries())
-        if (!one.every((a) => other.every((b) => this.#differ(a, b, 4))))
+        if (!one.every((a) => other.every((b) => this.#guarded(at, () => this.#differ(a, b, 4)))))
           throw unsupported(at, `branches ${first} and ${first + 1 + offset} may match the same values; use anyOf`);
   }
 
@@ -180,7 +181,7 @@ export class Shapes {
         Math.min(shape.minLength, 100),
         shape.maxLength === null || shape.maxLength > 100 ? null : shape.maxLength,
       );
-    return both(of(a), of(b));
+    return both(of(a), of(b), this.#automatonSteps);
   }
 
   /** Merges plain schemas into one shape; null if nothing fits. */
@@ -230,14 +231,16 @@ export class Shapes {
         const value = (schema as Json)[key];
         if (value === undefined) continue;
         const one = this.#guarded([...at, key], () => this.#read(key, value, [...at, key]));
-        automaton = automaton === null ? one : this.#guarded([...at, key], () => both(automaton!, one));
+        automaton =
+          automaton === null ? one : this.#guarded([...at, key], () => both(automaton!, one, this.#automatonSteps));
       }
     if (automaton === null || (shape.minLength === 0 && shape.maxLength === null)) return automaton;
     const whole = automaton;
     const at = parts.find(
       ({ schema }) => (schema as Json).minLength !== undefined || (schema as Json).maxLength !== undefined,
     )!.at;
-    return this.#guarded([...at, "pattern"], () => both(whole, ofLength(shape.minLength, shape.maxLength)));
+    const lengths = (): Automaton => ofLength(shape.minLength, shape.maxLength);
+    return this.#guarded([...at, "pattern"], () => both(whole, lengths(), this.#automatonSteps));
   }
 
   #read(key: "pattern" | "format", value: unknown, at: Loc): Automaton {
@@ -252,7 +255,7 @@ export class Shapes {
       throw invalid(at, `a pattern may have up to ${longestPattern} characters`);
     let automaton = this.#automata.get(source);
     if (automaton === undefined) {
-      automaton = fromPattern(parsePattern(source));
+      automaton = fromPattern(parsePattern(source), this.#automatonSteps);
       this.#automata.set(source, automaton);
     }
     return automaton;
@@ -264,7 +267,7 @@ export class Shapes {
     } catch (error) {
       if (error instanceof PatternError) throw unsupported(at, `the pattern ${error.message}`);
       if (error instanceof TooManyStates)
-        throw invalid(at, "is too complex in combination with the other rules for the same string");
+        throw invalid(at, "is too complex in combination with the schema's other rules for strings");
       throw error;
     }
   }

@@ -204,17 +204,13 @@ async function headerOf(path: string): Promise<ReturnType<typeof readGgufHeader>
   return readGgufHeader(path);
 }
 
-/**
- * Runs `work` with an evaluation lane. The lane's context exists only while `work` runs, because it can be as large as the pool
- * of slots. Throws out_of_memory.
- */
-export async function withLane<T>(
+/** Opens an evaluation lane. Its context can be as large as the pool of slots. Throws out_of_memory. */
+export async function openLane(
   baseId: string,
   base: Base,
   width: number,
   options: GeneratorOptions,
-  work: (lane: FixedLane) => Promise<T>,
-): Promise<T> {
+): Promise<{ lane: FixedLane; close(): Promise<void> }> {
   const use = { slots: width, slotContext: base.context, batch: batchTokens };
   const native = await openNative(options.log);
   const bytes = contextBytes(base.shape, use);
@@ -239,23 +235,43 @@ export async function withLane<T>(
       threadChoice: base.threadChoice,
       threadsFree: () => threadsFree(options),
     });
-    try {
-      return await work(lane);
-    } finally {
+    const close = async (): Promise<void> => {
       lane.dispose();
-      await base.turns.run(() => context.dispose());
-    }
-  } finally {
+      await base.turns.run(() => context.dispose()).finally(() => grant.release());
+    };
+    return { lane, close };
+  } catch (error) {
     grant.release();
+    throw error;
   }
 }
 
 /**
- * Returns the lane that embeds and ranks on a base, for one request at a time. `within` opens a context for each call, except for
- * short texts, whose context stays open.
+ * Returns the lane that embeds and ranks on a base. `within` opens a context for each call, except for short texts, whose
+ * context stays open.
  */
 export function embeddingLane(baseId: string, base: Base, options: GeneratorOptions): EmbeddingLane {
   const { model, pooling, turns, threadChoice, shortTexts, shape } = base;
+  const uses = new Turns();
+  const within: EmbeddingLane["within"] = async (tokens, batch, work) => {
+    if (shortTexts !== null && tokens <= shortText)
+      // Unset the adapter, because it may be disposed before this context.
+      return work(shortTexts).finally(() => shortTexts.setAdapter(null));
+    const native = await openNative(options.log);
+    const bytes = embeddingBytes(shape, { tokens, batch });
+    const grant = reserve(options.gpu, `embedding:${baseId}`, bytes, native);
+    try {
+      const threads = options.config.threads;
+      const context = await turns.run(() => model.openEmbeddingContext({ slotContext: tokens, batch, threads }));
+      try {
+        return await work(context);
+      } finally {
+        await turns.run(() => context.dispose());
+      }
+    } finally {
+      grant.release();
+    }
+  };
   return {
     model,
     pooling,
@@ -263,24 +279,7 @@ export function embeddingLane(baseId: string, base: Base, options: GeneratorOpti
     threadChoice,
     threads: () => threadsFree(options),
     context: base.context,
-    within: async (tokens, batch, work) => {
-      if (shortTexts !== null && tokens <= shortText)
-        // Unset the adapter, because it may be disposed before this context.
-        return work(shortTexts).finally(() => shortTexts.setAdapter(null));
-      const native = await openNative(options.log);
-      const bytes = embeddingBytes(shape, { tokens, batch });
-      const grant = reserve(options.gpu, `embedding:${baseId}`, bytes, native);
-      try {
-        const threads = options.config.threads;
-        const context = await turns.run(() => model.openEmbeddingContext({ slotContext: tokens, batch, threads }));
-        try {
-          return await work(context);
-        } finally {
-          await turns.run(() => context.dispose());
-        }
-      } finally {
-        grant.release();
-      }
-    },
+    within: (tokens, batch, work) => uses.run(() => within(tokens, batch, work)),
+    isWanted: () => uses.wanted,
   };
 }

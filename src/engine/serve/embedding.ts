@@ -12,6 +12,9 @@ import type { Turns } from "./turns.ts";
 /** Tokens per decode of a model that is not an encoder. Each of them is an output and takes a row of the vocabulary in memory. */
 const pieceTokens = 256;
 
+/** Time that a request reads texts before another gets its turn. It is long compared to opening a context for the next turn. */
+const turnMs = 250;
+
 export interface EmbeddingLane {
   model: NativeModel;
   pooling: Pooling;
@@ -22,8 +25,13 @@ export interface EmbeddingLane {
   threads: () => number;
   /** Maximum number of tokens of a text. */
   context: number;
-  /** Runs `work` with a context for texts of at most `tokens` tokens, read `batch` at a time. */
+  /**
+   * Runs `work` with a context for texts of at most `tokens` tokens, read `batch` at a time. Calls run one after another, in
+   * the order in which they were made.
+   */
   within<T>(tokens: number, batch: number, work: (context: NativeEmbeddingContext) => Promise<T>): Promise<T>;
+  /** Whether another call of `within` waits. */
+  isWanted(): boolean;
 }
 
 interface ReadText {
@@ -115,13 +123,17 @@ async function readAll<T>(
   for (const places of sizes.values()) {
     const longest = Math.max(...places.map((place) => texts[place]!.tokens.length));
     const batch = lane.pooling.isEncoder ? longest : Math.min(longest, pieceTokens);
-    await lane.within(longest, batch, async (context) => {
-      context.setAdapter(adapter);
-      for (const place of places) {
-        const text = texts[place]!;
-        results[place] = result(await pooled(lane, context, text.tokens, batch, signal), text);
-      }
-    });
+    for (let next = 0; next < places.length; )
+      await lane.within(longest, batch, async (context) => {
+        context.setAdapter(adapter);
+        const end = performance.now() + turnMs;
+        do {
+          const place = places[next++]!;
+          const text = texts[place]!;
+          results[place] = result(await pooled(lane, context, text.tokens, batch, signal), text);
+          // Others get a turn in between, so that a single text does not wait for all texts of a large request.
+        } while (next < places.length && !(lane.isWanted() && performance.now() > end));
+      });
   }
   return results;
 }

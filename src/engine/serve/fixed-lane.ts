@@ -10,7 +10,10 @@ import type { BatchPart, NativeAdapter, NativeContext, NativeSampler } from "./b
 import { logSumExp } from "./sampling.ts";
 import { commonPrefix } from "./slots.ts";
 import type { ThreadChoice } from "./thread-choice.ts";
-import type { Turns } from "./turns.ts";
+import { Turns } from "./turns.ts";
+
+/** Number of rows that are scored before other work gets a turn. */
+const rowsPerTurn = 32;
 
 /** Maximum number of rows of logits per scoring step. A row takes half a megabyte with a large vocabulary. */
 const scoredRows = 64;
@@ -55,6 +58,8 @@ const secondsOf = ({ seconds, start }: Clock): number => seconds + (performance.
 export class FixedLane {
   private readonly options: FixedLaneOptions;
   private readonly samplers: NativeSampler[];
+  /** Gives the lane to one group or to some rows at a time. */
+  private readonly uses = new Turns();
 
   constructor(options: FixedLaneOptions) {
     this.options = options;
@@ -62,8 +67,8 @@ export class FixedLane {
   }
 
   /**
-   * Answers prompts greedily, in groups of `width`, and reports each answer from item `startAt` on. Only one call may run at a time.
-   * Rejects with the signal's reason if it is aborted. The caller must have checked the prompts.
+   * Answers prompts greedily, in groups of `width`, and reports each answer from item `startAt` on. Other work gets a turn after
+   * each group. Rejects with the signal's reason if it is aborted. The caller must have checked the prompts.
    */
   async evaluate(
     adapter: NativeAdapter | null,
@@ -75,12 +80,12 @@ export class FixedLane {
       onItem: (index: number, answer: EvaluatedAnswer) => void;
     },
   ): Promise<void> {
-    const { width, turns, context } = this.options;
-    await turns.run(() => context.setAdapter(adapter));
+    const { width } = this.options;
     // The borders of groups do not depend on `startAt`. A restart inside a group runs the whole group and reports its items from
     // `startAt` on.
     for (let first = request.startAt - (request.startAt % width); first < request.prompts.length; first += width) {
-      const rows = await this.group(request.prompts.slice(first, first + width), request.maxTokens, request.signal);
+      const prompts = request.prompts.slice(first, first + width);
+      const rows = await this.alone(adapter, () => this.group(prompts, request.maxTokens, request.signal));
       for (const row of rows)
         if (row.index !== null && first + row.index >= request.startAt) request.onItem(first + row.index, row.answer);
     }
@@ -96,19 +101,38 @@ export class FixedLane {
     signal: AbortSignal,
     onRow: (index: number) => void = () => {},
   ): Promise<Float64Array[]> {
-    const { turns, context } = this.options;
-    await turns.run(() => context.setAdapter(adapter));
     const scores: Float64Array[] = [];
-    let read: readonly number[] = [];
-    for (const [index, { tokens, promptLength }] of rows.entries()) {
-      // The last token of the prompt is read with the answer, because its logits are the first ones wanted.
-      const before = tokens.slice(0, promptLength - 1);
-      const isRead = before.length === read.length && commonPrefix(before, read) === read.length;
-      scores.push(await this.scoreRow(tokens, promptLength, isRead ? read.length : 0, signal));
-      read = before;
-      onRow(index);
-    }
+    while (scores.length < rows.length)
+      await this.alone(adapter, async () => {
+        const end = scores.length + rowsPerTurn;
+        let read: readonly number[] = [];
+        do {
+          const { tokens, promptLength } = rows[scores.length]!;
+          // The last token of the prompt is read with the answer, because its logits are the first ones wanted.
+          const before = tokens.slice(0, promptLength - 1);
+          const isRead = before.length === read.length && commonPrefix(before, read) === read.length;
+          const kept = isRead ? read.length : 0;
+          scores.push(await this.scoreRow(tokens, promptLength, kept, signal));
+          read = before;
+          onRow(scores.length - 1);
+        } while (scores.length < rows.length && (scores.length < end || !this.uses.wanted));
+      });
     return scores;
+  }
+
+  /** Runs work that has the lane to itself, with the adapter and empty sequences. */
+  private alone<T>(adapter: NativeAdapter | null, work: () => Promise<T>): Promise<T> {
+    const { context, turns, width } = this.options;
+    const empty = (next: NativeAdapter | null): Promise<void> =>
+      turns.run(() => {
+        for (let sequence = 0; sequence < width; sequence++) context.clear(sequence);
+        context.setAdapter(next);
+      });
+    return this.uses.run(async () => {
+      await empty(adapter);
+      // Unset the adapter, because it may be disposed before this context.
+      return work().finally(() => empty(null));
+    });
   }
 
   dispose(): void {

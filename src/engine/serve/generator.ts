@@ -13,42 +13,37 @@ import {
   type Tokenizer,
 } from "../generator.ts";
 import { evaluationWidth } from "../gguf/gpu.ts";
-import { type Base, embeddingLane, type GeneratorOptions, openAdapter, openBase, withLane } from "./base-model.ts";
+import { type Base, embeddingLane, type GeneratorOptions, openAdapter, openBase, openLane } from "./base-model.ts";
 import type { Batcher } from "./batcher.ts";
 import { type NativeAdapter, openNative } from "./binding.ts";
 import { type EmbeddingLane, embedTexts, rankDocuments } from "./embedding.ts";
 import type { FixedLane } from "./fixed-lane.ts";
 import { createModelPool, type PooledBase, type PoolParts } from "./model-pool.ts";
+import { shared } from "./shared.ts";
 
-/** A base in the pool, with the lanes for work that does not go through its batcher. */
+/** A base in the pool, with what works on it besides its batcher. */
 interface ServedBase extends Base, PooledBase<NativeAdapter> {
-  /** Runs evaluations and scorings. */
-  lane: Lane;
+  users: Users;
+  /** Runs work with the evaluation lane, which all evaluations and scorings share. */
+  withLane: <T>(work: (lane: FixedLane) => Promise<T>) => Promise<T>;
   /** Runs embedding and ranking, which therefore do not wait for evaluations. */
-  embeddings: Lane;
+  embeddings: EmbeddingLane;
 }
 
-/** Runs pieces of work one after another, and counts the pieces of each adapter that run or wait. */
-class Lane {
-  private last: Promise<unknown> = Promise.resolve();
-  private readonly users = new Map<string, number>();
+/** Keeps account of the work that uses each adapter. */
+class Users {
+  private readonly works = new Map<Promise<unknown>, string>();
 
   run<T>(key: string, work: () => Promise<T>): Promise<T> {
-    this.users.set(key, (this.users.get(key) ?? 0) + 1);
-    const turn = this.last.then(work);
-    this.last = turn
-      .catch(() => {})
-      .then(() => {
-        const left = this.users.get(key)! - 1;
-        if (left > 0) this.users.set(key, left);
-        else this.users.delete(key);
-      });
-    return turn;
+    const result = work();
+    const end: Promise<unknown> = result.catch(() => {}).then(() => this.works.delete(end));
+    this.works.set(end, key);
+    return result;
   }
 
-  /** Resolves once no work of this adapter runs or waits. Without a key, resolves once no work at all does. */
+  /** Resolves once the work of this adapter that runs or waits now has ended. Without a key, once all such work has. */
   async quiet(key?: string): Promise<void> {
-    if (key === undefined || this.users.has(key)) await this.last;
+    await Promise.all([...this.works].filter(([, used]) => key === undefined || used === key).map(([end]) => end));
   }
 }
 
@@ -67,22 +62,24 @@ export async function openTokenizer(
 async function openServed(model: ModelRef, options: GeneratorOptions): Promise<ServedBase> {
   const base = await openBase(model, options);
   const { batcher, turns } = base;
-  const lane = new Lane();
-  const embeddings = new Lane();
+  const users = new Users();
+  const width = Math.min(evaluationWidth, options.config.slots);
+  const withOpened = shared(() => openLane(model.baseId, base, width, options));
   return {
     ...base,
-    lane,
-    embeddings,
+    users,
+    withLane: (work) => withOpened(({ lane }) => work(lane)),
+    embeddings: embeddingLane(model.baseId, base, options),
     openAdapter: (aligned) => openAdapter(base, aligned, options.log),
     async closeAdapter(aligned, adapter) {
       const key = keyOf(aligned);
       await batcher?.drain(key);
-      await Promise.all([lane.quiet(key), embeddings.quiet(key)]);
+      await users.quiet(key);
       await turns.run(() => batcher?.forget(key));
       await adapter?.dispose();
     },
     async close() {
-      await Promise.all([lane.quiet(), embeddings.quiet()]);
+      await users.quiet();
       await base.close();
     },
   };
@@ -94,7 +91,6 @@ export function createGenerator(options: GeneratorOptions & Pick<PoolParts<never
     ...options,
     openBase: (model) => openServed(model, options),
   });
-  const width = Math.min(evaluationWidth, config.slots);
 
   /** Throws not_loaded. */
   const baseOf = (baseId: string): ServedBase => {
@@ -103,19 +99,14 @@ export function createGenerator(options: GeneratorOptions & Pick<PoolParts<never
     return base;
   };
 
-  /**
-   * Runs work in the evaluation lane of a base, with a context that is opened for this call. Calls run one after another. Throws
-   * not_loaded, wrong_kind or out_of_memory.
-   */
+  /** Runs work in the evaluation lane of a base. Throws not_loaded, wrong_kind or out_of_memory. */
   const inLane = async <T>(
     model: ModelRef,
     work: (lane: FixedLane, adapter: NativeAdapter | null) => Promise<T>,
   ): Promise<T> => {
     const { base, adapter } = pool.loaded(model);
     answers(base);
-    return base.lane.run(keyOf(model), () =>
-      withLane(model.baseId, base, width, options, (lane) => work(lane, adapter)),
-    );
+    return base.users.run(keyOf(model), () => base.withLane((lane) => work(lane, adapter)));
   };
 
   const inEmbeddings = async <T>(
@@ -123,7 +114,7 @@ export function createGenerator(options: GeneratorOptions & Pick<PoolParts<never
     work: (lane: EmbeddingLane, adapter: NativeAdapter | null) => Promise<T>,
   ): Promise<T> => {
     const { base, adapter } = pool.loaded(model);
-    return base.embeddings.run(keyOf(model), () => work(embeddingLane(model.baseId, base, options), adapter));
+    return base.users.run(keyOf(model), () => work(base.embeddings, adapter));
   };
 
   return {
