@@ -17,7 +17,8 @@ export const toFailure = (error: unknown): Failure =>
 export function failureBody(failure: Failure, requestId: string): FailureBody {
   const details = failure.details?.slice(0, maxDetails);
   // By the contract, the detail of every 422 is a list.
-  const whole = failure.status === 422 ? [{ loc: ["body"], msg: failure.message, type: failure.code }] : failure.message;
+  const whole =
+    failure.status === 422 ? [{ loc: ["body"], msg: failure.message, type: failure.code }] : failure.message;
   return {
     detail: details ?? whole,
     error: {
