@@ -127,7 +127,8 @@ const responseBody = {
     truncation: {
       enum: ["auto", "disabled", null],
       default: "disabled",
-      description: "auto: if the prompt and the answer do not fit, the oldest messages are dropped.",
+      description:
+        "auto: if the prompt and the answer do not fit, the oldest messages are dropped, then the oldest text of the last turn.",
     },
     metadata: {
       type: ["object", "null"],

@@ -282,8 +282,10 @@ describe("prompts", () => {
 });
 
 describe("truncation", () => {
-  const render = (messages: readonly ChatMessage[]) =>
-    messages.flatMap((m) => [0, ...tokenizer.encode(m.content, false)]);
+  const renderAfter = (tools: string) => (messages: readonly ChatMessage[]) => [
+    ...tokenizer.encode(tools, false),
+    ...messages.flatMap((m) => [0, ...tokenizer.encode(m.content, false)]),
+  ];
   const words = (tokens: number[]) => tokens.map((id) => (id === 0 ? "|" : String.fromCharCode(id))).join("");
   const say = (role: string, content: string): ChatMessage => ({ role, content });
   const talk = [
@@ -294,20 +296,32 @@ describe("truncation", () => {
     say("assistant", "four"),
     say("user", "five"),
   ];
-  const rows: [string, ChatMessage[], number, string | null][] = [
+  const calling = (content: string, ...results: string[]): ChatMessage[] => [
+    say("user", "ask"),
+    { ...say("assistant", content), toolCalls: results.map((_, at) => ({ id: `${at}`, name: "f", arguments: "{}" })) },
+    ...results.map((result, at) => ({ ...say("tool", result), toolCallId: `${at}` })),
+  ];
+  /** For a conversation that is refused, the expected value is the length of its shortest prompt. */
+  const rows: [name: string, messages: ChatMessage[], limit: number, expected: string | number, tools?: string][] = [
     ["what fits stays whole", talk, 100, "|S|one|two|three|four|five"],
     ["the oldest turns go, to where a user speaks", talk, 20, "|S|three|four|five"],
     ["the last message alone", talk, 8, "|S|five"],
     ["then its head is cut", talk, 5, "|S|ve"],
-    ["system messages are never cut", talk, 2, null],
-    ["a system message alone too", [say("system", "long")], 3, null],
+    ["system messages are never cut", talk, 2, 3],
+    ["a system message alone too", [say("system", "long")], 3, 5],
     ["a single message", [say("user", "abcdef")], 4, "|def"],
+    ["a call's text goes before the head of its result", calling("look", "result"), 5, "||ult"],
+    ["a call without text", calling("", "result"), 5, "||ult"],
+    ["a short result goes before the head of a long one", calling("look", "ab", "result"), 6, "|||ult"],
+    ["tools are never cut", [say("user", "one")], 5, 7, "[long]"],
   ];
-  for (const [name, messages, limit, expected] of rows)
+  for (const [name, messages, limit, expected, tools = ""] of rows)
     test(name, async () => {
+      const render = renderAfter(tools);
       const fitted = await fitConversation(messages, limit, tokenizer, render);
-      assert.equal(fitted && words(fitted.tokens), expected);
-      if (fitted) assert.equal(fitted.truncated, render(messages).length - fitted.tokens.length);
+      if (typeof fitted === "number") return assert.equal(fitted, expected);
+      assert.equal(words(fitted.tokens), expected);
+      assert.equal(fitted.truncated, render(messages).length - fitted.tokens.length);
     });
 });
 
@@ -315,7 +329,7 @@ test("what cannot be cut to the limit stays whole where the slot holds it", asyn
   const render = (messages: readonly ChatMessage[]) => messages.flatMap((m) => tokenizer.encode(m.content, false));
   const fit = (content: string) => fitConversation([{ role: "system", content }], 3, tokenizer, render, 5);
   assert.deepEqual(await fit("abcde"), { tokens: tokenizer.encode("abcde", false), truncated: 0 });
-  assert.equal(await fit("abcdef"), null);
+  assert.equal(await fit("abcdef"), 6);
 });
 
 test("others are served between one look for what fits and the next", async () => {
@@ -328,7 +342,8 @@ test("others are served between one look for what fits and the next", async () =
     return kept.flatMap(({ content }) => tokenizer.encode(content, false));
   });
   clearInterval(others);
-  assert.equal(fitted!.truncated, 2);
+  assert(typeof fitted !== "number");
+  assert.equal(fitted.truncated, 2);
   assert.ok(served >= 3, `${served} times`);
 });
 
@@ -403,6 +418,15 @@ describe("replies", () => {
     };
     assert.equal(answer.usage.prompt_tokens_details.truncated_tokens, 15);
     assert.equal(headers["x-plumbline-truncated-tokens"], "15");
+  });
+
+  test("tools too long for the limit are refused as such, although the text is short", async () => {
+    const { ask } = open({ slotContext: 4096 });
+    const tools = [{ type: "function", function: { name: "f", description: "x".repeat(1500) } }];
+    await assert.rejects(
+      ask("inference.chat", { ...chat, tools }),
+      /\(system messages, tools, .*\) has \d{4} tokens, which exceed the limit of 1500 tokens that prompt_truncate_len sets$/,
+    );
   });
 
   const refusals: [string, keyof typeof contract, object, string][] = [
@@ -484,7 +508,10 @@ describe("a model whose own context is smaller than a slot", () => {
     assert.deepEqual(await tokensOf(long, { max_tokens: 2 }), [30, 9]);
     assert.deepEqual(await tokensOf([{ role: "system", content: "x".repeat(18) }], {}), [29, 0]);
     const system = open(small).ask("inference.chat", { messages: [{ role: "system", content: "x".repeat(30) }] });
-    await assert.rejects(system, /exceed the limit of 24 tokens that the context of 32 tokens leaves for a prompt$/);
+    await assert.rejects(
+      system,
+      /has 41 tokens, which exceed the limit of 24 tokens that the context of 32 tokens leaves for a prompt$/,
+    );
   });
 
   test("its tokenizer names it", async () => {

@@ -182,10 +182,10 @@ async function promptOf(
   // Only endpoints that have the field set a limit with it. The others are not told about it.
   const isFromField = limit === request.truncateTo && limit !== uncut;
   const fitted = await fitConversation(messages, limit, tokenizer, render, most);
-  if (fitted === null)
+  if (typeof fitted === "number")
     throw new Failure(
       "prompt_too_long",
-      `The system messages alone exceed the limit of ${limit} tokens that ${
+      `What is never truncated (system messages, tools, tool calls, the template's own text) has ${fitted} tokens, which exceed the limit of ${limit} tokens that ${
         isFromField ? "prompt_truncate_len sets" : `the context of ${context} tokens leaves for a prompt`
       }`,
     );

@@ -1,5 +1,6 @@
-// Makes a conversation fit `prompt_truncate_len`: drops the oldest turns, then the head of the oldest remaining
-// message. System messages stay whole. The dropped tokens are counted, so that the truncation can be reported.
+// Makes a conversation fit `prompt_truncate_len`: drops the oldest turns, then the text of the remaining messages from the
+// head on. System messages, tools, and the calls of remaining messages stay whole. The dropped tokens are counted, so that
+// the truncation can be reported.
 import { givingWay } from "../../base/time.ts";
 import type { ChatMessage } from "../../engine/format/chat-format.ts";
 import { encodeInParts } from "../../engine/format/in-parts.ts";
@@ -13,8 +14,8 @@ export interface FittedPrompt {
 
 /**
  * Truncates a conversation to a prompt of at most `limit` tokens. `renderPrompt` makes the prompt's token ids from messages
- * with the model's template. Other requests are handled between two renderings. If the system messages alone exceed the
- * limit, a conversation of at most `most` tokens stays whole; null for a longer one.
+ * with the model's template. Other requests are handled between two renderings. If what is never cut exceeds the limit, a
+ * conversation of at most `most` tokens stays whole; for a longer one, the result is the token count of the shortest prompt.
  */
 export async function fitConversation(
   messages: readonly ChatMessage[],
@@ -22,7 +23,7 @@ export async function fitConversation(
   tokenizer: Tokenizer,
   renderPrompt: Render,
   most = limit,
-): Promise<FittedPrompt | null> {
+): Promise<FittedPrompt | number> {
   const giveWay = givingWay();
   const render: Render = async (kept) => {
     await giveWay();
@@ -34,8 +35,8 @@ export async function fitConversation(
   const shortest = tails.at(-1) ?? [...messages];
   const fitting = await leastThat(tails.length - 1, async (at) => (await render(tails[at]!)).length <= limit);
   const tokens = await (fitting === null ? renderCut(shortest, limit, tokenizer, render) : render(tails[fitting]!));
-  if (tokens !== null) return { tokens, truncated: whole.length - tokens.length };
-  return whole.length <= most ? { tokens: whole, truncated: 0 } : null;
+  if (tokens.length <= limit) return { tokens, truncated: whole.length - tokens.length };
+  return whole.length <= most ? { tokens: whole, truncated: 0 } : tokens.length;
 }
 
 type Render = (messages: readonly ChatMessage[]) => number[] | Promise<number[]>;
@@ -63,26 +64,35 @@ async function leastThat(most: number, holds: (value: number) => Promise<boolean
   return low > most ? null : low;
 }
 
-/** The prompt with the head of the oldest message cut off; null if no cut is enough. */
+/**
+ * The prompt without the head of the conversation's text: the oldest messages become empty, and the next one loses its
+ * head. Messages are not dropped here, because a tool's result belongs to a call. Exceeds the limit if no cut is enough.
+ */
 async function renderCut(
   messages: readonly ChatMessage[],
   limit: number,
   tokenizer: Tokenizer,
   render: Render,
-): Promise<number[] | null> {
-  const at = messages.findIndex((message) => message.role !== "system" && message.content !== "");
-  const content = at < 0 ? [] : await encodeInParts(tokenizer, messages[at]!.content, false);
+): Promise<number[]> {
+  const contents: number[][] = [];
+  for (const { role, content } of messages)
+    contents.push(role === "system" ? [] : await encodeInParts(tokenizer, content, false));
+  const total = contents.reduce((sum, { length }) => sum + length, 0);
   const without = async (count: number): Promise<number[]> => {
-    // A cut inside a character leaves a replacement character at the start.
-    const text = tokenizer.decode(content.slice(count)).replace(/^\ufffd+/, "");
-    return render(messages.map((message, index) => (index === at ? { ...message, content: text } : message)));
+    let left = count;
+    const cut = messages.map((message, index) => {
+      const tokens = contents[index]!;
+      const dropped = Math.min(left, tokens.length);
+      left -= dropped;
+      if (dropped === 0) return message;
+      // A cut inside a character leaves a replacement character at the start.
+      return { ...message, content: tokenizer.decode(tokens.slice(dropped)).replace(/^\ufffd+/, "") };
+    });
+    return render(cut);
   };
-  // At most `limit` tokens of the message can stay, so the search begins with that many, and the head of a huge message
-  // is not encoded again.
-  const least = Math.max(1, content.length - limit);
-  const more =
-    content.length === 0
-      ? null
-      : await leastThat(content.length - least, async (count) => (await without(least + count)).length <= limit);
-  return more === null ? null : without(least + more);
+  // At most `limit` tokens of the text can stay, so the search begins with that many, and the head of a huge message is not
+  // encoded again.
+  const least = Math.max(0, total - limit);
+  const more = await leastThat(total - least, async (count) => (await without(least + count)).length <= limit);
+  return without(more === null ? total : least + more);
 }
