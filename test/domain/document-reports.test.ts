@@ -182,6 +182,20 @@ describe("duplicates", () => {
     assert.ok(found[1]!.similarity >= 0.8);
   });
 
+  test("a paragraph that both documents repeat has its first twenty duplicates, and a log is not compared line by line", () => {
+    const log = (lines: number): string => Array.from({ length: lines }, () => paragraph(1, 12)).join("\n\n");
+    const older = of(log(60_000));
+    const one = older.length / 60_000;
+    const found = duplicatesOf(older.subarray(0, 3 * one), [{ id: "older", signatures: older.subarray(0, 50 * one) }]);
+    const places = (signatures: Uint8Array): number[] =>
+      duplicatesOf(signatures, [{ id: "older", signatures: older }]).map(({ other_start }) => other_start);
+    assert.equal(found.length, 3 * 20);
+    assert.deepEqual([...new Set(found.map(({ start }) => start))].length, 3);
+    assert.deepEqual(places(older.subarray(0, one)), places(older).slice(0, 20));
+    // Compared pair by pair, these would be 3.6 thousand million.
+    assert.equal(places(older).length, 60_000 * 20);
+  });
+
   test("the bands miss one in twenty at 0.8, and pass less than one in ten at half", () => {
     // 1 − (1 − s^8)^16 is 0.947 at s = 0.8 and 0.061 at s = 0.5.
     const rate = (keep: number): number => {

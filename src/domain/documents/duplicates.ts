@@ -56,35 +56,41 @@ const recordsOf = (bytes: Uint8Array): Buffer[] => {
 };
 
 const signatureIn = (record: Buffer): Buffer => record.subarray(headBytes);
+const digestIn = (record: Buffer): string => record.toString("latin1", 8, headBytes);
 
 /**
  * Finds the paragraphs of `own` that also occur in `others`. The most similar duplicates of a paragraph come first; equally similar
- * ones are in the order of `others`.
+ * ones are in the order of `others`. A paragraph that a document repeats is compared once, because a log can have a million equal lines.
  */
 export function duplicatesOf(own: Uint8Array, others: readonly { id: string; signatures: Uint8Array }[]): Duplicate[] {
-  const mine = recordsOf(own);
+  /** Records with the same words. */
+  const mine = [...Map.groupBy(recordsOf(own), digestIn).values()];
   const byBand = new Map<number, number[]>();
-  for (const [index, record] of mine.entries())
-    for (const key of bandsOf(signatureIn(record))) {
+  for (const [index, [record]] of mine.entries())
+    for (const key of bandsOf(signatureIn(record!))) {
       const held = byBand.get(key);
       if (held) held.push(index);
       else byBand.set(key, [index]);
     }
-  const found = new Map<number, Duplicate[]>();
-  for (const { id, signatures } of others)
+  const found = new Map<number, Omit<Duplicate, "start" | "end">[]>();
+  for (const { id, signatures } of others) {
+    const seen = new Map<string, number>();
     for (const record of recordsOf(signatures)) {
+      const digest = digestIn(record);
+      const times = seen.get(digest) ?? 0;
+      seen.set(digest, times + 1);
+      // The first ones fill every list, because equally similar ones keep their order.
+      if (times >= mostOthers) continue;
       const candidates = new Set<number>();
       for (const key of bandsOf(signatureIn(record))) for (const index of byBand.get(key) ?? []) candidates.add(index);
       for (const index of candidates) {
-        const ours = mine[index]!;
-        const same = ours.subarray(8, 16).equals(record.subarray(8, 16));
+        const ours = mine[index]![0]!;
+        const same = digestIn(ours) === digest;
         // An estimate of 1 with different words is not an exact duplicate.
         const similarity = same ? 1 : Math.min(similarityOf(signatureIn(ours), signatureIn(record)), 0.999);
         if (similarity < nearDuplicate) continue;
         const list = found.get(index) ?? [];
         list.push({
-          start: ours.readUInt32LE(0),
-          end: ours.readUInt32LE(4),
           document_id: id,
           other_start: record.readUInt32LE(0),
           other_end: record.readUInt32LE(4),
@@ -93,7 +99,11 @@ export function duplicatesOf(own: Uint8Array, others: readonly { id: string; sig
         found.set(index, list);
       }
     }
-  return [...found.values()].flatMap((list) =>
-    list.toSorted((a, b) => b.similarity - a.similarity).slice(0, mostOthers),
-  );
+  }
+  return [...found].flatMap(([index, list]) => {
+    const kept = list.toSorted((a, b) => b.similarity - a.similarity).slice(0, mostOthers);
+    return mine[index]!.flatMap((record) =>
+      kept.map((one) => ({ start: record.readUInt32LE(0), end: record.readUInt32LE(4), ...one })),
+    );
+  });
 }
