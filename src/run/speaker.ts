@@ -67,15 +67,20 @@ export function createSpeaker(
     return sampled.map(({ tokens }) => tokenizer.decode([...tokens].filter((one) => !tokenizer.eog.has(one))));
   }
 
-  /** Asks those prompts whose row and answer fit together; the answer to the others is empty. */
-  async function askFitting<T>(
-    prompts: readonly { asked: T; row: readonly number[] }[],
-    { maxTokens }: SayOptions,
-    ask: (fitting: readonly T[]) => Promise<string[]>,
+  /** Goes on with the row of each item that has room for the answer; the answer to the others is empty. */
+  async function goOnFitting<T>(
+    items: readonly T[],
+    { rowOf, costOf }: { rowOf: (item: T) => number[]; costOf: (item: T) => number },
+    options: SayOptions & { chat?: true },
   ): Promise<string[]> {
-    const fits = [...prompts.keys()].filter((at) => prompts[at]!.row.length + maxTokens <= longest);
-    const said = await ask(fits.map((at) => prompts[at]!.asked));
-    const answers = prompts.map(() => "");
+    const fits = [...items.keys()].filter((at) => rowOf(items[at]!).length + options.maxTokens <= longest);
+    const said = await inCalls(
+      fits.map((at) => items[at]!),
+      costOf,
+      options,
+      (call) => goOn(call.map(rowOf), options),
+    );
+    const answers = items.map(() => "");
     for (const [index, at] of fits.entries()) answers[at] = said[index]!;
     return answers;
   }
@@ -92,40 +97,17 @@ export function createSpeaker(
   }
 
   return {
-    say: (prompts, options) =>
-      askFitting(
-        prompts.map((asked) => ({ asked, row: tokenizer.encode(asked, false) })),
-        options,
-        (fitting) =>
-          inCalls(
-            fitting,
-            (prompt) => tokenizer.encode(prompt, false).length / 3 + options.maxTokens,
-            options,
-            (call) =>
-              goOn(
-                call.map((prompt) => tokenizer.encode(prompt, false)),
-                options,
-              ),
-          ),
-      ),
+    say: (prompts, options) => {
+      const rows = new Map(prompts.map((prompt) => [prompt, tokenizer.encode(prompt, false)]));
+      const rowOf = (prompt: string): number[] => rows.get(prompt)!;
+      const costOf = (prompt: string): number => rowOf(prompt).length / 3 + options.maxTokens;
+      return goOnFitting(prompts, { rowOf, costOf }, options);
+    },
     chat: (messages, options) =>
-      askFitting(
-        messages.map((message) => {
-          const row = formatChat(tokenizer, [{ role: "user", content: message }]);
-          return { asked: { message, row }, row };
-        }),
-        options,
-        (fitting) =>
-          inCalls(
-            fitting,
-            ({ row }) => row.length + options.maxTokens,
-            { chat: true, ...options },
-            (call) =>
-              goOn(
-                call.map(({ row }) => row),
-                options,
-              ),
-          ),
+      goOnFitting(
+        messages.map((message) => ({ message, row: formatChat(tokenizer, [{ role: "user", content: message }]) })),
+        { rowOf: ({ row }) => row, costOf: ({ row }) => row.length + options.maxTokens },
+        { chat: true, ...options },
       ),
     score: (rows) =>
       inCalls(

@@ -75,10 +75,9 @@ export function benchmarkHandlers(parts: BenchmarksParts): Handlers<typeof promi
     if (row) return row;
     const draft = rows.ownedDraft.get(ownerId, id);
     if (!draft) throw new Failure("not_found");
-    const { error } = draftRecord(draft, parts.checkedOf(draft.id));
     throw new Failure(
       "conflict",
-      `The benchmark is ${statusOf[draft.state]}: ${error ?? "its items are available once it is READY"}`,
+      `The benchmark is ${statusOf[draft.state]}: ${errorOf(draft) ?? "its items are available once it is READY"}`,
     );
   }
 
@@ -268,6 +267,9 @@ const statusOf: Record<JobState, BenchmarkRecord["status"]> = {
   stopped: "STOPPED",
 };
 
+const errorOf = ({ state, error_text }: DraftRow): string | null =>
+  state === "stopped" ? "It was stopped" : error_text;
+
 /** Builds the record of a benchmark that is being made, or whose creation failed or was stopped. */
 function draftRecord(draft: DraftRow, checked: number): BenchmarkRecord {
   const { phase, state, candidates, seconds } = draft;
@@ -299,7 +301,7 @@ function draftRecord(draft: DraftRow, checked: number): BenchmarkRecord {
           rate,
           seconds_left: rate === null ? null : (candidates - done) / rate,
         },
-    error: state === "stopped" ? "It was stopped" : draft.error_text,
+    error: errorOf(draft),
     created_at: draft.created_at,
     updated_at: draft.updated_at,
   };

@@ -123,15 +123,13 @@ export class FixedLane {
   /** Runs work that has the lane to itself, with the adapter and empty sequences. */
   private alone<T>(adapter: NativeAdapter | null, work: () => Promise<T>): Promise<T> {
     const { context, turns, width } = this.options;
-    const empty = (next: NativeAdapter | null): Promise<void> =>
-      turns.run(() => {
-        for (let sequence = 0; sequence < width; sequence++) context.clear(sequence);
-        context.setAdapter(next);
-      });
     return this.uses.run(async () => {
-      await empty(adapter);
+      await turns.run(() => {
+        for (let sequence = 0; sequence < width; sequence++) context.clear(sequence);
+        context.setAdapter(adapter);
+      });
       // Unset the adapter, because it may be disposed before this context.
-      return work().finally(() => empty(null));
+      return work().finally(() => turns.run(() => context.setAdapter(null)));
     });
   }
 

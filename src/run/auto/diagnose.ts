@@ -1,7 +1,7 @@
 // Diagnoses, before anything is trained, why the base is wrong on dev. Each question gets a greedy answer and eight
 // draws without its passage (`sampledShares`), and a greedy answer and three draws with it.
-import { setImmediate } from "node:timers/promises";
 import { containsWords, normalised, wordsWithin } from "../../base/text.ts";
+import { givingWay } from "../../base/time.ts";
 import { formatChat } from "../../engine/format/chat-format.ts";
 import type { Tokenizer } from "../../engine/generator.ts";
 import { maxRowTokens } from "../../engine/train/trainer.ts";
@@ -38,10 +38,11 @@ export async function diagnose(
   );
   const longest = Math.min(model.context, maxRowTokens) - answerTokens;
   const opened: DevPrompt[] = [];
+  // Long passages take a while on this thread, which must let commands and heartbeats through.
+  const giveWay = givingWay();
   for (const [at, { item }] of dev.entries()) {
     opened.push({ item, tokens: openedPrompt(run.tokenizer, passages[at]!, item.instruction, longest) });
-    // Long passages take a while on this thread, which must let commands and heartbeats through.
-    await setImmediate();
+    await giveWay();
   }
   const unit = "questions asked with their passage";
   const reading = { trainer, adapter: null, prompts: opened };
