@@ -128,6 +128,8 @@ export const recipe = {
          * follows only while the dev score rises.
          */
         rungs: { type: "integer", minimum: 1, maximum: 16 },
+        /** Number of times that a teacher is asked for further questions of each fact; 1 when absent. */
+        teacher_rounds: { type: "integer", minimum: 1, maximum: 4 },
         /** Whether a model writes questions in addition to the plain forms; enabled when absent. */
         synthetic: {
           type: "object",

@@ -81,7 +81,7 @@ async function tokenised(run: Run, made: readonly StudyRow[]): Promise<{ rows: T
 async function makeRows(run: Run): Promise<Made> {
   const { documents, dev, marks, dataSet = [] } = run.snapshot;
   const { dataset, training } = run.request.recipe;
-  const { phrasings, rungs: stages = 1, replay_share: share } = dataset;
+  const { phrasings, rungs: stages = 1, replay_share: share, teacher_rounds: rounds = 1 } = dataset;
   // Older folders have no marks. There the run can only look for the dev questions, which are in its folder.
   const avoided =
     marks ??
@@ -106,7 +106,7 @@ async function makeRows(run: Run): Promise<Made> {
         base: asked.base,
         writer: asked.writer,
         teacherReplies: async (passages) => {
-          const { replies, report } = await readReplies(run.folder, passages);
+          const { replies, report } = await readReplies(run.folder, passages, { rounds });
           teacher = report;
           await warnOfTeacher(run, report);
           return replies;

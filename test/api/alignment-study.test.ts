@@ -60,6 +60,8 @@ describe("an estimate", () => {
       likely: 5,
       high: 7,
     });
+    const more = await estimate({ teacher_model: "model_teacher", workflow_id: "thorough" });
+    assert.deepEqual(more.teacher_messages, { low: 4, likely: 8, high: 12 });
   });
 
   test("refuses what creation refuses", async () => {

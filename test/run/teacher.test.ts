@@ -103,6 +103,33 @@ test("of many facts further questions are asked a few facts at a time", async ()
   assert.equal((await readReplies(folder, passages)).report.unasked, 0);
 });
 
+test("a further round lists the questions of the rounds before, and asks for no other facts", async () => {
+  const [folder, passages] = [newFolder(), passagesFor(1)];
+  const reply = (answer: string, question: string): string => JSON.stringify({ answer, questions: [question] });
+  const say = (prompt: string): string => {
+    if (prompt.includes("What does it weigh?")) return reply("100 kg", "What is its mass?");
+    if (!isFurther(prompt)) return replyTo(prompt);
+    return `${reply("100 kg", "What does it weigh?")}\n${reply("lamp", "What is it?")}`;
+  };
+  const prompts = await asked(folder, passages, say, { rounds: 2 });
+  assert.equal(prompts.length, 3);
+  assert.ok(prompts[2]!.endsWith('\n{"answer":"100 kg","questions":["How heavy is it?","What does it weigh?"]}'));
+  const { replies, report } = await readReplies(folder, passages, { rounds: 2 });
+  assert.equal(report.unasked, 0);
+  const { questions } = replies.get(passages[0]!.id)!.asks[0]!;
+  assert.deepEqual(questions, ["How heavy is it?", "What does it weigh?", "What is its mass?"]);
+});
+
+test("a run with more rounds than the one before asks for the missing rounds alone", async () => {
+  const [earlier, folder, passages] = [newFolder(), newFolder(), passagesFor(2)];
+  await asked(earlier, passages);
+  const prompts = await asked(folder, passages, replyTo, { earlier: [earlier], rounds: 2 });
+  assert.equal(prompts.length, 2);
+  assert.ok(prompts.every(isFurther));
+  assert.equal((await readReplies(folder, passages, { rounds: 2 })).report.unasked, 0);
+  assert.equal((await readReplies(folder, passages, { rounds: 3 })).report.unasked, 2);
+});
+
 test("a passage that is refused or gets an empty reply stays unasked, and is asked about again", async () => {
   const [folder, passages] = [newFolder(), passagesFor(4)];
   const prompts = await asked(folder, passages, (prompt) => {

@@ -160,7 +160,11 @@ export async function consultTeacher(
       together: by.provider === null ? togetherHere : togetherUpstream,
       say: async (content) => (await parts.say(row.owner_id, by, content, { maxTokens: longestReply, signal })).text,
     },
-    { earlier: taught.map(({ id }) => join(parts.runs, id)), onProgress: report },
+    {
+      earlier: taught.map(({ id }) => join(parts.runs, id)),
+      rounds: request.recipe.dataset.teacher_rounds ?? 1,
+      onProgress: report,
+    },
   ).catch((error) => {
     throw diskFailure(error);
   });

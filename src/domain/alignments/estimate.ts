@@ -120,8 +120,8 @@ const range = (of: (end: (typeof ends)[number]) => number): Range => ({
   high: of("high"),
 });
 
-/** Messages to a teacher for each passage: one about its facts, and one for every six facts that the reply names. */
-const messages = { low: 1.5, likely: 2.3, high: 3.5 };
+/** Messages to a teacher for each passage, besides the one about its facts: one in each round for every six facts that its reply names. */
+const furtherMessages = { low: 0.5, likely: 1.3, high: 2.5 };
 
 /**
  * Estimates rows, tokens, memory in bytes and time. `minutes` is null if the device's speed is not known, `teacher_messages` without a
@@ -151,6 +151,8 @@ export function estimateOf(
     memory_bytes: needs[0]!.memoryBytes,
     gpu_memory_bytes: needs[0]!.gpuMemoryBytes,
     minutes,
-    teacher_messages: isTaught ? range((end) => Math.ceil(planned.passages * messages[end])) : null,
+    teacher_messages: isTaught
+      ? range((end) => Math.ceil(planned.passages * (1 + (dataset.teacher_rounds ?? 1) * furtherMessages[end])))
+      : null,
   };
 }

@@ -28,7 +28,7 @@ const fileName = "teacher.jsonl";
 /** What can be used of a teacher's replies. */
 export interface TeacherReport {
   passages: number;
-  /** Passages that the file has no reply for, or not all second replies about the facts that the first one names. */
+  /** Passages that the file has no reply for, or not all further replies about the facts that the first one names. */
   unasked: number;
   /** Passages whose reply names no fact that can be used. */
   silent: number;
@@ -38,10 +38,11 @@ export interface TeacherReport {
 }
 
 const keyOf = (passage: Passage): string => `${headingOf(passage)}\n\n${passage.text}`;
-/** Key of a second reply. It depends little on how the first reply is read, so that it is found after the way of reading changes. */
-const furtherKeyOf = (passage: Passage, group: number): string => `${keyOf(passage)}\n\nfurther ${group}`;
+/** Key of a reply with further questions. It depends little on how the first reply is read, so that it is found after the way of reading changes. */
+const furtherKeyOf = (passage: Passage, group: number, round: number): string =>
+  `${keyOf(passage)}\n\nfurther ${group}${round === 0 ? "" : ` round ${round + 1}`}`;
 
-/** Maximum facts of a second message. Message and reply then fit a small context, and a reply is seldom cut off. */
+/** Maximum facts of a message that asks for further questions. Message and reply then fit a small context, and a reply is seldom cut off. */
 const mostTogether = 6;
 
 const groupsOf = (asks: TeacherReply["asks"]): TeacherReply["asks"][] =>
@@ -49,10 +50,11 @@ const groupsOf = (asks: TeacherReply["asks"]): TeacherReply["asks"][] =>
     asks.slice(at * mostTogether, (at + 1) * mostTogether),
   );
 
-/** Reads the replies, by passage id, and reports what can be used of them. */
+/** Reads the replies, by passage id, and reports what can be used of them. `rounds`: see AskOptions. */
 export async function readReplies(
   folder: string,
   passages: readonly Passage[],
+  { rounds = 1 }: Pick<AskOptions, "rounds"> = {},
 ): Promise<{ replies: Map<string, TeacherReply>; report: TeacherReport }> {
   const said = await openMemory(folder, { fileName });
   try {
@@ -63,11 +65,12 @@ export async function readReplies(
       const first = readReply(own ?? "", passage);
       let reply = first;
       let isWhole = own !== undefined;
-      for (const group of groupsOf(first.asks).keys()) {
-        const further = await said.get(furtherKeyOf(passage, group));
-        isWhole &&= further !== undefined;
-        reply = joinedReplies(reply, readReply(further ?? "", passage));
-      }
+      for (const group of groupsOf(first.asks).keys())
+        for (let round = 0; round < rounds; round++) {
+          const further = await said.get(furtherKeyOf(passage, group, round));
+          isWhole &&= further !== undefined;
+          reply = joinedReplies(reply, readReply(further ?? "", passage));
+        }
       if (!isWhole) report.unasked++;
       else if (reply.asks.length === 0) report.silent++;
       report.facts += reply.asks.length;
@@ -91,6 +94,8 @@ export interface AskedTeacher {
 export interface AskOptions {
   /** Folders of earlier runs with the same teacher, the latest first. What it said there about the same passage is copied. */
   earlier?: readonly string[];
+  /** Number of times that further questions of each fact are asked for; 1 if absent. */
+  rounds?: number;
   /** `asked`: how many of the `done` passages the teacher was really asked about. */
   onProgress?: (done: number, total: number, asked: number) => void;
 }
@@ -109,7 +114,7 @@ export async function askTeacher(
   folder: string,
   passages: readonly Passage[],
   { say, together }: AskedTeacher,
-  { earlier = [], onProgress = () => {} }: AskOptions = {},
+  { earlier = [], rounds = 1, onProgress = () => {} }: AskOptions = {},
 ): Promise<void> {
   const memory = await openMemory(folder, { fileName });
   const before = (await Promise.all(earlier.map((one) => readMemory(one, fileName)))).filter((one) => one !== null);
@@ -153,8 +158,15 @@ export async function askTeacher(
     const first = readReply(await reply(keyOf(passage), teacherPrompt(passage)), passage);
     isUseful ||= first.asks.length > 0;
     if (first.asks.length === 0 && ++useless >= hopeless && !isUseful) throw ofNoUse();
-    for (const [at, facts] of groupsOf(first.asks).entries())
-      await reply(furtherKeyOf(passage, at), furtherPrompt(passage, { asks: facts }));
+    for (const [at, facts] of groupsOf(first.asks).entries()) {
+      const answers = new Set(facts.map((fact) => fact.answer));
+      let asks = facts;
+      for (let round = 0; round < rounds; round++) {
+        const said = await reply(furtherKeyOf(passage, at, round), furtherPrompt(passage, { asks }));
+        const known = joinedReplies({ asks, unfounded: 0 }, readReply(said, passage));
+        asks = known.asks.filter((fact) => answers.has(fact.answer));
+      }
+    }
     if (isAsked) asked++;
     onProgress(++done, passages.length, asked);
   }

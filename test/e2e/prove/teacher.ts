@@ -6,15 +6,15 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import OpenAI from "openai";
 import type { SnapshotDocument } from "../../../src/contract/run-folder.ts";
-import { askTeacher } from "../../../src/run/folder/teacher.ts";
+import { type AskOptions, askTeacher } from "../../../src/run/folder/teacher.ts";
 import { passagesOf } from "../../../src/study/passages.ts";
 import { readJsonLines } from "../../helpers/json-lines.ts";
 
 export interface Recorded {
   title: string;
   text: string;
-  /** `further`: what another author wrote who saw the passage and the questions before. */
-  asks: { answer: string; questions: string[]; further?: string[] }[];
+  /** `further` and `again`: what other authors wrote in turn who saw the passage and the questions before. */
+  asks: { answer: string; questions: string[]; further?: string[]; again?: string[] }[];
 }
 
 const root = join(import.meta.dirname, "../..");
@@ -22,7 +22,12 @@ const root = join(import.meta.dirname, "../..");
 export const recordedModel = "recorded";
 
 /** Asks the recorded teacher about every passage that it was not asked about yet. `of`: its file under test, such as foreign/teacher/vets. */
-export async function consultTeacher(run: string, of: string, documents: readonly SnapshotDocument[]): Promise<void> {
+export async function consultTeacher(
+  run: string,
+  of: string,
+  documents: readonly SnapshotDocument[],
+  { rounds = 1 }: Pick<AskOptions, "rounds"> = {},
+): Promise<void> {
   const recorded = readJsonLines<Recorded>(join(root, `${of}.jsonl`));
   const server = await serveChat((message) => answerOf(recorded, message));
   try {
@@ -34,7 +39,7 @@ export async function consultTeacher(run: string, of: string, documents: readonl
       });
       return said.choices[0]!.message.content ?? "";
     };
-    await askTeacher(run, passagesOf(documents), { say, together: 1 });
+    await askTeacher(run, passagesOf(documents), { say, together: 1 }, { rounds });
   } finally {
     server.close();
   }
@@ -68,7 +73,7 @@ export async function serveChat(answer: (message: string) => string): Promise<{ 
 
 /**
  * Returns the recorded questions as JSON lines, the form in which a teacher is asked for them. A recorded fact belongs to a message that
- * has its words with their neighbours. If the message has questions of a fact already, its further ones are returned. Where there is no
+ * has its words with their neighbours. If the message has questions of a fact already, those that come next are returned. Where there is no
  * fact, the reply is an empty list, since an empty reply would count as none.
  */
 export function answerOf(recorded: readonly Recorded[], message: string): string {
@@ -77,8 +82,13 @@ export function answerOf(recorded: readonly Recorded[], message: string): string
     const lines = one.text.split("\n").map(unparted);
     return one.asks.filter(({ answer }) => isStated(lines, answer, shown));
   });
-  const known = asked.filter(({ questions }) => questions.some((one) => message.includes(JSON.stringify(one))));
-  const told = known.length === 0 ? asked : known.map(({ answer, further = [] }) => ({ answer, questions: further }));
+  const lists = (questions: readonly string[]): boolean =>
+    questions.some((one) => message.includes(JSON.stringify(one)));
+  const known = asked.filter(({ questions }) => lists(questions));
+  const told =
+    known.length === 0
+      ? asked
+      : known.map(({ answer, further = [], again = [] }) => ({ answer, questions: lists(further) ? again : further }));
   return told.map(({ answer, questions }) => JSON.stringify({ answer, questions })).join("\n") || "[]";
 }
 
