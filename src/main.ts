@@ -41,7 +41,7 @@ async function build(parts: HouseParts, lock: Lock): Promise<House> {
   const webhooks = createWebhooks({ ...floor, targets: targetsOf(config.webhooks, config.webhookSecrets) });
   const serving = createServing({
     ...floor,
-    endpointUrl: () => `${address.url()}${contract["inference.chat"].path}`,
+    endpointUrl: () => `${address.publicUrl()}${contract["inference.chat"].path}`,
   });
   const { leaseForRequest, leaseForWork, freeIdle } = serving;
   const slotPool = { slots: config.slots, slotContext: config.slotContext };
@@ -105,7 +105,7 @@ async function build(parts: HouseParts, lock: Lock): Promise<House> {
     enqueueWebhook: webhooks.enqueue,
   });
   const agents = createAgents({
-    ...{ ...floor, describeModel: describe, baseUrl: address.url },
+    ...{ ...floor, describeModel: describe, baseUrl: address.publicUrl },
     ...{ onFeedback: captures.consider, onDelete: captures.agentGone },
     chat: inference.chatInRoom,
   });

@@ -183,6 +183,10 @@ export const settings = {
     "PLUMBLINE_ADDRESS",
     "Base URL that the command line uses to reach the appliance; empty: built from PLUMBLINE_HOST and PLUMBLINE_PORT.",
   ),
+  publicUrl: url(
+    "PLUMBLINE_PUBLIC_URL",
+    "Base URL that clients use, such as that of a proxy; endpoint addresses begin with it, and its host name is answered to. Empty: the listening address.",
+  ),
   key: text(
     "PLUMBLINE_KEY",
     "",

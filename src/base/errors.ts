@@ -84,7 +84,7 @@ export const failures = {
   misdirected: row(
     421,
     "This server does not answer to this host name",
-    "Add the host name to PLUMBLINE_ALLOWED_HOSTS.",
+    "Add the host name to PLUMBLINE_ALLOWED_HOSTS, or set PLUMBLINE_PUBLIC_URL.",
   ),
   validation: row(422, "The request does not match the contract", "`detail` lists each field."),
   idempotency_key_reused: row(

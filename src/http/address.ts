@@ -5,9 +5,12 @@ import type { Config } from "../base/config.ts";
 import type { Log } from "../base/log.ts";
 import { isLoopback } from "./request.ts";
 
-/** Where a server listens. `url` is empty before `listen`. */
+/** Where a server listens. */
 export interface Address {
+  /** URL of the server on this machine; empty before `listen`. */
   url(): string;
+  /** URL that clients are given: the configured one, or else `url`. */
+  publicUrl(): string;
   /** Starts to listen, on loopback while there is no key. Resolves to the URL. */
   listen(server: Listening, anyKey: boolean): Promise<string>;
   /** Moves from loopback to the configured host. Has no effect before `listen`, or if the server already listens there. */
@@ -20,7 +23,13 @@ export interface Listening {
   move(host: string): Promise<AddressInfo>;
 }
 
-export function createAddress({ config, log }: { config: Pick<Config, "host" | "port">; log: Log }): Address {
+export function createAddress({
+  config,
+  log,
+}: {
+  config: Pick<Config, "host" | "port" | "publicUrl">;
+  log: Log;
+}): Address {
   let listening: { server: Listening; host: string; url: string } | null = null;
 
   function hostFor(anyKey: boolean): string {
@@ -32,8 +41,10 @@ export function createAddress({ config, log }: { config: Pick<Config, "host" | "
     return "127.0.0.1";
   }
 
+  const url = (): string => listening?.url ?? "";
   return {
-    url: () => listening?.url ?? "",
+    url,
+    publicUrl: () => config.publicUrl || url(),
     async listen(server, anyKey) {
       const host = hostFor(anyKey);
       const url = urlOf(await server.listen(config.port, host));

@@ -77,6 +77,12 @@ const clientLeft = 499;
 
 const newRequestId = (): string => `req_${randomWord()}`;
 
+/** Returns the host names that requests may have, besides those of loopback. */
+function servedHosts({ host, publicUrl, allowedHosts }: ServerParts["config"]): Set<string> {
+  const publicHost = publicUrl === "" ? [] : [new URL(publicUrl).hostname.replace(/^\[|\]$/g, "")];
+  return new Set([host, ...publicHost, ...allowedHosts].map((name) => name.toLowerCase()));
+}
+
 export function createServer(parts: ServerParts): Server {
   const app = new Koa({ proxy: false });
   const leaving = new Set<AbortController>();
@@ -84,9 +90,7 @@ export function createServer(parts: ServerParts): Server {
   app.on("error", (error) => parts.log("debug", "connection.failed", { error }));
   app.use(identify(parts, leaving, dialectsOf(parts.routes)));
   app.use(answerErrors);
-  app.use(
-    checkHead(new Set([parts.config.host.toLowerCase(), ...parts.config.allowedHosts.map((h) => h.toLowerCase())])),
-  );
+  app.use(checkHead(servedHosts(parts.config)));
   app.use(askForKey(parts));
   app.use(answer(parts));
   const { config } = parts;

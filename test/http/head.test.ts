@@ -5,6 +5,7 @@ import type { Endpoint } from "../../src/contract/endpoint.ts";
 import { contract } from "../../src/contract/index.ts";
 import { type TestHouse, testHouse } from "../helpers/house.ts";
 import { raw, rawGet } from "../helpers/raw.ts";
+import { scriptedHouse } from "../helpers/scripted.ts";
 
 let it: TestHouse;
 let host: string;
@@ -117,6 +118,18 @@ describe("the host", () => {
     assert.equal((await rawGet(it.url, documents, [host, "Host: localhost", key])).status, 400);
     assert.equal((await rawGet(it.url, documents, [key])).status, 400);
   });
+});
+
+test("a public address is what clients are given, and its host name is answered to", async () => {
+  const behind = await scriptedHouse({ PLUMBLINE_PUBLIC_URL: "https://Align.example/llm/" });
+  try {
+    assert.equal((await rawGet(behind.url, "/healthz", ["Host: align.example"])).status, 200);
+    assert.equal((await rawGet(behind.url, "/healthz", ["Host: plumbline.example"])).status, 421);
+    const { body } = await behind.call("agents.create", { body: { name: "helper", base_model: behind.baseId } });
+    assert.equal(body.data.endpoint, `https://Align.example/llm/api/v3/agents/${body.data.id}/chat/completions`);
+  } finally {
+    await behind.close();
+  }
 });
 
 describe("the coding of a body", () => {
