@@ -81,7 +81,7 @@ async function tokenised(run: Run, made: readonly StudyRow[]): Promise<{ rows: T
 async function makeRows(run: Run): Promise<Made> {
   const { documents, dev, marks, dataSet = [] } = run.snapshot;
   const { dataset, training } = run.request.recipe;
-  const { phrasings, rungs: stages = 1, replay_share: share, teacher_rounds: rounds = 1 } = dataset;
+  const { phrasings, rungs: stages = 1, replay_share: share, teacher_rounds: rounds } = dataset;
   // Older folders have no marks. There the run can only look for the dev questions, which are in its folder.
   const avoided =
     marks ??

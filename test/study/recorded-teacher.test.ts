@@ -30,7 +30,7 @@ for (const [file, read] of recordings)
     after(() => rmSync(folder, { recursive: true }));
     const documents = await read();
     const passages = passagesOf(documents);
-    await consultTeacher(folder, file, documents);
+    await consultTeacher(folder, file, documents, {});
     const { replies, report } = await readReplies(folder, passages);
     assert.equal(report.unasked, 0);
     const placed = new Set<string>();

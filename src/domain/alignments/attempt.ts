@@ -162,7 +162,7 @@ export async function consultTeacher(
     },
     {
       earlier: taught.map(({ id }) => join(parts.runs, id)),
-      rounds: request.recipe.dataset.teacher_rounds ?? 1,
+      rounds: request.recipe.dataset.teacher_rounds,
       onProgress: report,
     },
   ).catch((error) => {

@@ -95,7 +95,7 @@ export interface AskOptions {
   /** Folders of earlier runs with the same teacher, the latest first. What it said there about the same passage is copied. */
   earlier?: readonly string[];
   /** Number of times that further questions of each fact are asked for; 1 if absent. */
-  rounds?: number;
+  rounds?: number | undefined;
   /** `asked`: how many of the `done` passages the teacher was really asked about. */
   onProgress?: (done: number, total: number, asked: number) => void;
 }

@@ -105,10 +105,8 @@ export async function perform(folder: string, experiment: Experiment): Promise<O
     throw new Error(
       `${run} was made of another recipe, writer, warm start, documents, questions or teacher: name another --dir`,
     );
-  if (experiment.teacher !== null) {
-    const rounds = experiment.recipe.dataset.teacher_rounds ?? 1;
-    await consultTeacher(run, experiment.teacher, experiment.documents, { rounds });
-  }
+  const { teacher, documents, recipe } = experiment;
+  if (teacher !== null) await consultTeacher(run, teacher, documents, { rounds: recipe.dataset.teacher_rounds });
   const request = {
     fence: 1,
     basePath: starterModel,

@@ -26,7 +26,7 @@ export async function consultTeacher(
   run: string,
   of: string,
   documents: readonly SnapshotDocument[],
-  { rounds = 1 }: Pick<AskOptions, "rounds"> = {},
+  options: Pick<AskOptions, "rounds">,
 ): Promise<void> {
   const recorded = readJsonLines<Recorded>(join(root, `${of}.jsonl`));
   const server = await serveChat((message) => answerOf(recorded, message));
@@ -39,7 +39,7 @@ export async function consultTeacher(
       });
       return said.choices[0]!.message.content ?? "";
     };
-    await askTeacher(run, passagesOf(documents), { say, together: 1 }, { rounds });
+    await askTeacher(run, passagesOf(documents), { say, together: 1 }, options);
   } finally {
     server.close();
   }
