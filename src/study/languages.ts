@@ -21,6 +21,8 @@ export interface Language {
   teach?: string;
   /** Asks a teacher for more questions about the facts that it has named. */
   teach_further?: string;
+  /** Shows a teacher the text before the passage, in both. */
+  teach_before?: string;
   /** `quiz` asks for the items of a benchmark, and `verify` for the answers that passages give to them. */
   quiz?: string;
   verify?: string;
@@ -61,7 +63,9 @@ function languages(): ReadonlyMap<string, Language> {
 export const languageOf = (code: string | null): Language => languages().get(code ?? "") ?? signs;
 
 /** The language's own text, or the English one if the language has none. */
-export const ownOrEnglish = <What extends "teach" | "teach_further" | "quiz" | "verify" | "not_stated" | "judge">(
+export const ownOrEnglish = <
+  What extends "teach" | "teach_further" | "teach_before" | "quiz" | "verify" | "not_stated" | "judge",
+>(
   code: string | null,
   what: What,
 ): NonNullable<Language[What]> => (languageOf(code)[what] ?? languageOf("en")[what])!;

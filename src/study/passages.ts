@@ -45,6 +45,11 @@ export interface Passage extends Place {
   language: string | null;
   /** Whether an earlier passage is under the same heading. */
   goesOn: boolean;
+  /**
+   * What the document says shortly before the passage, under which headings; empty at its beginning. A passage that speaks of "she" or
+   * of "the deposit" seldom says itself who or what that is.
+   */
+  before: string;
   text: string;
   units: Unit[];
 }
@@ -58,6 +63,8 @@ export const isCode = ({ units }: Pick<Passage, "units">): boolean => units.ever
  */
 const enough = 35;
 const most = 70;
+/** Maximum words of the text before a passage: the two passages before it, mostly. Whole units are taken. */
+const mostBefore = 120;
 /** Number of rows below a table's first row that are compared with the first row. */
 const looked = 8;
 
@@ -87,21 +94,26 @@ export function passagesOf(documents: readonly SnapshotDocument[], organisation:
     const sections = sectionsOf(document);
     const own = titleOf(document, sections);
     const title = organisation === null || own.includes(organisation) ? own : `${organisation}, ${own}`;
-    const passages = sections.flatMap(({ path, goesOn, units }) =>
-      windowsOf(units).map((window, at): Omit<Passage, "id" | "language"> => {
+    const said: Said[] = [];
+    const passages = sections.flatMap(({ path, goesOn, units }) => {
+      const heading = path.at(-1) === own ? undefined : path.at(-1);
+      return windowsOf(units).map((window, at): Omit<Passage, "id" | "language"> => {
         const { text, units: placed } = laidOut(window);
+        const before = lastOf(said);
+        said.push(...proseOf(window, goesOn || at > 0 ? undefined : heading));
         return {
           document: document.id,
           title,
           path: path[0] === own ? path.slice(1) : path,
           goesOn: goesOn || at > 0,
+          before,
           text,
           units: placed,
           start: Math.min(...window.map(({ start }) => start)),
           end: Math.max(...window.map(({ end }) => end)),
         };
-      }),
-    );
+      });
+    });
     const languages = passages.map(({ text }) => languageOf(text));
     const usual = mostFrequent(languages.filter((one) => one !== null));
     return passages.map((passage, at) => ({ ...passage, id: `${index}.${at}`, language: languages[at] ?? usual }));
@@ -310,6 +322,28 @@ function windowsOf(units: readonly Loose[]): Loose[][] {
 }
 
 const countOf = (units: readonly Loose[]): number => units.reduce((sum, { text }) => sum + countWords(text), 0);
+
+/** A heading or a unit of prose. */
+type Said = Pick<Loose, "text" | "apart">;
+
+/** The prose of a passage, after its heading if it is the first one under it. */
+function proseOf(window: readonly Loose[], heading: string | undefined): Said[] {
+  const prose = window.filter(({ type }) => type !== "row" && type !== "code");
+  return heading === undefined || prose.length === 0 ? prose : [{ text: heading, apart: true }, ...prose];
+}
+
+/** The last of what was said, as one text of at most `mostBefore` words. */
+function lastOf(said: readonly Said[]): string {
+  let from = said.length;
+  for (let words = 0; from > 0; from--) {
+    words += countWords(said[from - 1]!.text);
+    if (words > mostBefore) break;
+  }
+  return said
+    .slice(from)
+    .map(({ text, apart }, at) => (at === 0 ? text : `${apart ? "\n" : " "}${text}`))
+    .join("");
+}
 
 /**
  * Joins the units into one text and records the offset of each. A table's column names come once, before its first row.

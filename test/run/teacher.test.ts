@@ -15,11 +15,9 @@ after(() => rmSync(root, { recursive: true }));
 const newFolder = (): string => mkdtempSync(join(root, "run-"));
 
 const passagesFor = (n: number): Passage[] =>
-  passagesOf([
-    documentOf(
-      Array.from({ length: n }, (_, at) => `# Lamp ${at}\n\nThe lamp number ${at} weighs ${at + 100} kg.\n`).join("\n"),
-    ),
-  ]);
+  passagesOf(
+    Array.from({ length: n }, (_, at) => documentOf(`# Lamp ${at}\n\nThe lamp number ${at} weighs ${at + 100} kg.\n`)),
+  );
 const [weight] = [/weighs (?<kg>\d+ kg)/];
 const replyTo = (prompt: string): string =>
   JSON.stringify({ answer: weight!.exec(prompt)!.groups!.kg, questions: ["How heavy is it?"] });
@@ -90,6 +88,22 @@ test("what the same teacher said in an earlier run is copied", async () => {
   assert.equal(told.at(-1), 1, "what is copied was not asked");
   rmSync(earlier, { recursive: true });
   assert.equal((await readReplies(folder, passages)).report.unasked, 0);
+});
+
+test("a teacher sees what stands before a passage, and is asked again when that changes", async () => {
+  const folder = newFolder();
+  const words = Array.from({ length: 40 }, (_, at) => `word${at}`).join(" ");
+  const written = (name: string): Passage[] =>
+    passagesOf([documentOf(`# A face\n\n${name} is here, ${words}.\n\nThe lamp of hers weighs 5 kg, ${words}.\n`)]);
+  const say = (): string => JSON.stringify({ answer: "word7", questions: ["How heavy is it?"] });
+  const [first, , second, further] = await asked(folder, written("Ada"), say, { together: 1 });
+  assert.ok(!first!.includes(" before the passage "));
+  assert.ok(second!.includes(" before the passage in its document.") && second!.includes(`Ada is here, ${words}.\n\n`));
+  assert.ok(second!.endsWith(`A face\n---\nThe lamp of hers weighs 5 kg, ${words}.`));
+  assert.ok(further!.includes(`Ada is here, ${words}.\n\n`) && isFurther(further!));
+  assert.equal((await asked(folder, written("Ada"), say)).length, 0);
+  assert.equal((await asked(folder, written("Eve"), say)).length, 4);
+  assert.equal((await readReplies(folder, written("Eve"))).report.unasked, 0);
 });
 
 test("of many facts further questions are asked a few facts at a time", async () => {

@@ -50,6 +50,32 @@ test("statements: paragraphs, lines, rows and code, each under its headings", ()
   ]);
 });
 
+test("before a passage: the prose above it with its headings, without tables, code, the title or what is too far above", () => {
+  const filling = (word: string, n: number): string => `${Array.from({ length: n }, () => word).join(" ")}.`;
+  const made = passages(
+    [
+      "# Lamps",
+      filling("far", 80),
+      `Ada came in May. ${filling("near", 40)}`,
+      "## Work",
+      `She mends lamps, ${filling("daily", 30)}`,
+      "| Part | Code |\n| --- | --- |\n| Bulb | B-7 |\n| Foot | F-1 |",
+      "## Room",
+      "```sh\nlumo --on\n```",
+      "Hers is 164.",
+    ].join("\n\n"),
+  );
+  const told = made.map(({ text, before }) => [text.split(" ")[0], before]);
+  assert.deepEqual(told.slice(0, 3), [
+    ["far", ""],
+    ["Ada", filling("far", 80)],
+    ["She", `Ada came in May. ${filling("near", 40)}`],
+  ]);
+  const last = made.at(-1)!;
+  assert.ok(last.text.includes("Hers is 164."));
+  assert.equal(last.before, `Ada came in May. ${filling("near", 40)}\nWork\nShe mends lamps, ${filling("daily", 30)}`);
+});
+
 test("statements: a row of CSV with what its columns are called", () => {
   assert.deepEqual(statements("Product,Price (EUR),Weight (kg)\nLumo,331,7.2\nVela,367,\n", "text/csv"), [
     "Product: Lumo; Price (EUR): 331; Weight (kg): 7.2",

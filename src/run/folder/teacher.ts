@@ -37,7 +37,8 @@ export interface TeacherReport {
   unfounded: number;
 }
 
-const keyOf = (passage: Passage): string => `${headingOf(passage)}\n\n${passage.text}`;
+const keyOf = (passage: Passage): string =>
+  [headingOf(passage), passage.before, passage.text].filter((part) => part !== "").join("\n\n");
 /** Key of a reply with further questions. It depends little on how the first reply is read, so that it is found after the way of reading changes. */
 const furtherKeyOf = (passage: Passage, group: number, round: number): string =>
   `${keyOf(passage)}\n\nfurther ${group}${round === 0 ? "" : ` round ${round + 1}`}`;

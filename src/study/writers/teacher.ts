@@ -21,8 +21,7 @@ const mostQuestions = 8;
 
 /** Returns a prompt that asks a chat model for questions in the passage's language. */
 export function teacherPrompt(passage: Passage): string {
-  const words = { heading: headingOf(passage), text: passage.text };
-  return filled(ownOrEnglish(passage.language, "teach"), words);
+  return filled(ownOrEnglish(passage.language, "teach"), shownOf(passage));
 }
 
 /**
@@ -31,8 +30,14 @@ export function teacherPrompt(passage: Passage): string {
  */
 export function furtherPrompt(passage: Passage, { asks }: Pick<TeacherReply, "asks">): string {
   const lines = asks.map((ask) => JSON.stringify(ask)).join("\n");
-  const words = { heading: headingOf(passage), text: passage.text, asks: lines };
-  return filled(ownOrEnglish(passage.language, "teach_further"), words);
+  return filled(ownOrEnglish(passage.language, "teach_further"), { ...shownOf(passage), asks: lines });
+}
+
+/** What a teacher is shown of a passage. The text before it tells whom and what the passage speaks of. */
+function shownOf(passage: Passage): Record<"before" | "heading" | "text", string> {
+  const { language, before, text } = passage;
+  const told = before === "" ? "" : filled(ownOrEnglish(language, "teach_before"), { before });
+  return { before: told, heading: headingOf(passage), text };
 }
 
 /** Joins both replies. For each answer, the questions of the first reply come before those of the second. */

@@ -77,7 +77,7 @@ export async function serveChat(answer: (message: string) => string): Promise<{ 
  * fact, the reply is an empty list, since an empty reply would count as none.
  */
 export function answerOf(recorded: readonly Recorded[], message: string): string {
-  const shown = unparted(message);
+  const shown = unparted(message.slice(message.indexOf(passageMark)));
   const asked = recorded.flatMap((one) => {
     const lines = one.text.split("\n").map(unparted);
     return one.asks.filter(({ answer }) => isStated(lines, answer, shown));
@@ -91,6 +91,9 @@ export function answerOf(recorded: readonly Recorded[], message: string): string
       : known.map(({ answer, further = [], again = [] }) => ({ answer, questions: lists(further) ? again : further }));
   return told.map(({ answer, questions }) => JSON.stringify({ answer, questions })).join("\n") || "[]";
 }
+
+/** What stands between the headings of a message's passage and its text; above it there may be text before the passage. */
+const passageMark = "\n---\n";
 
 /** Characters of a neighbour that place an answer. */
 const neighbour = 12;
