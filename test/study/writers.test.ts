@@ -291,6 +291,18 @@ test("the base writes for itself, and a question counts whose answer it finds in
   assert.deepEqual([writer.name, writer.isTeacher, writer.fluency], ["self", true, null]);
 });
 
+test("the base reads a passage for its own questions with what stands before it", async () => {
+  const filling = Array.from({ length: 40 }, (_, at) => `word${at}`).join(" ");
+  const captain = documentOf(`# Ferry\n\nAda Lund is the captain, ${filling}.\n\nThe crossing takes her 25 minutes.\n`);
+  const made = targetsIn([captain]);
+  const speaker = capable(() => [{ number: 1, answer: "25 minutes" }]);
+  const writer = selfWriter(speaker, { seed: 3 });
+  await writer.propose(made.passages);
+  const target = made.targets.find(({ answer }) => answer.includes("25 minutes"))!;
+  await writer.read!([{ target, question: "How long does Ada Lund need?" }]);
+  assert.ok(speaker.asked.at(-1)!.includes(`Ada Lund is the captain, ${filling}.\nThe crossing takes her 25 minutes.`));
+});
+
 test("a base that writes nothing of its first passages is asked about no more", async () => {
   const many = Array.from({ length: 40 }, (_, at) => ({ ...passages[0]!, id: `0.${at}`, text: "The ferry lies." }));
   const speaker = capable(() => []);

@@ -13,6 +13,10 @@ const answerTokens = 256;
 /** Number of passages on which the base is tried, to find out whether it can write at all. */
 const tried = 8;
 
+/** The passage after the text before it, in which a question may have found its names. */
+const withBefore = (passage: Passage): Passage =>
+  passage.before === "" ? passage : { ...passage, text: `${passage.before}\n${passage.text}` };
+
 /** Returns a writer that uses the base itself. `speaker`: the base, which is called as a chat. */
 export function selfWriter(speaker: Speaker, { seed }: { seed: number }): Writer {
   const replies = new Map<string, TeacherReply>();
@@ -45,7 +49,7 @@ export function selfWriter(speaker: Speaker, { seed }: { seed: number }): Writer
       const said = await speaker.chat(
         byPassage.map(([passage, own]) =>
           verifyPrompt(
-            [passage],
+            [withBefore(passage)],
             own.map(({ question }) => question),
           ),
         ),
