@@ -184,7 +184,7 @@ describe("a teacher", () => {
     await house.until(alignment_id, "COMPLETED");
     assert.equal(asked.length, 4);
     for (const thing of ["Lantern", "Boat"]) {
-      const about = asked.filter((prompt) => prompt.includes(`The ${thing} costs`));
+      const about = asked.filter((prompt) => prompt.includes(`\n---\nThe ${thing} costs`));
       assert.equal(about.length, 2);
       assert.match(about[1]!, /\n\{"answer":"41 euros","questions":\["What is the price\?"\]\}$/);
     }

@@ -92,7 +92,9 @@ test("a user is told when passages or answers of a teacher cannot be used", asyn
   const folder = await folderFor({ documents, teacher: { model: "teacher", provider: null } });
   const asks = ["3 kg", "a feather's weight"].map((answer) => ({ answer, questions: ["How heavy is Orla?"] }));
   const say = async (prompt: string): Promise<string> =>
-    prompt.includes("Orla") ? asks.map((ask) => JSON.stringify(ask)).join("\n") : "I know no questions about boats.";
+    prompt.includes("\n---\nThe lamp called Orla")
+      ? asks.map((ask) => JSON.stringify(ask)).join("\n")
+      : "I know no questions about boats.";
   await askTeacher(folder, passagesOf(documents), { say, together: 1 });
   const result = await runAlignment(folder, partsOf({}));
   assert.equal(result.outcome, "completed", result.error?.message);

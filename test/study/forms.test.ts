@@ -272,16 +272,18 @@ test("every language file has what the forms ask for, and nothing more", () => {
   };
   for (const file of readdirSync(folder)) {
     const language = JSON.parse(readFileSync(join(folder, file), "utf8"));
-    const { item, teach, teach_further, quiz, verify, not_stated, judge, ...needed } = language;
+    const { item, teach, teach_further, teach_before, quiz, verify, not_stated, judge, ...needed } = language;
     assert.deepEqual(Object.keys(needed).sort(), ["ask", ...Object.keys(places)].sort(), file);
     assert.deepEqual(Object.keys(item).sort(), ["cell", "pair"], file);
     holds(item.cell, ["row", "column"], file);
     holds(item.pair, ["heading", "key"], file);
     // English stands in where these are missing.
-    assert.ok(file !== "en.json" || (teach && teach_further && quiz && verify && not_stated && judge));
+    assert.ok(file !== "en.json" || (teach && teach_further && teach_before && quiz && verify && not_stated && judge));
     assert.equal(teach_further !== undefined, teach !== undefined, file);
-    if (teach) holds([teach], ["heading", "text"], file);
-    if (teach_further) holds([teach_further], ["heading", "text", "asks"], file);
+    assert.equal(teach_before !== undefined, teach !== undefined, file);
+    if (teach) holds([teach], ["before", "heading", "text"], file);
+    if (teach_further) holds([teach_further], ["before", "heading", "text", "asks"], file);
+    if (teach_before) holds([teach_before], ["before"], file);
     if (quiz) holds([quiz], ["passages", "spans"], file);
     if (verify) holds([verify], ["passages", "questions"], file);
     if (judge) {
