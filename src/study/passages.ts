@@ -96,11 +96,13 @@ export function passagesOf(documents: readonly SnapshotDocument[], organisation:
     const title = organisation === null || own.includes(organisation) ? own : `${organisation}, ${own}`;
     const said: Said[] = [];
     const passages = sections.flatMap(({ path, goesOn, units }) => {
-      const heading = path.at(-1) === own ? undefined : path.at(-1);
+      const heading = goesOn ? [] : path.slice(-1).filter((name) => name !== own);
       return windowsOf(units).map((window, at): Omit<Passage, "id" | "language"> => {
         const { text, units: placed } = laidOut(window);
         const before = lastOf(said);
-        said.push(...proseOf(window, goesOn || at > 0 ? undefined : heading));
+        const prose = window.filter(({ type }) => type !== "row" && type !== "code");
+        // A heading comes before the first prose under it, which a table may precede.
+        if (prose.length > 0) said.push(...heading.splice(0).map((name) => ({ text: name, apart: true })), ...prose);
         return {
           document: document.id,
           title,
@@ -326,11 +328,7 @@ const countOf = (units: readonly Loose[]): number => units.reduce((sum, { text }
 /** A heading or a unit of prose. */
 type Said = Pick<Loose, "text" | "apart">;
 
-/** The prose of a passage, after its heading if it is the first one under it. */
-function proseOf(window: readonly Loose[], heading: string | undefined): Said[] {
-  const prose = window.filter(({ type }) => type !== "row" && type !== "code");
-  return heading === undefined || prose.length === 0 ? prose : [{ text: heading, apart: true }, ...prose];
-}
+const gap = (apart: boolean): string => (apart ? "\n" : " ");
 
 /** The last of what was said, as one text of at most `mostBefore` words. */
 function lastOf(said: readonly Said[]): string {
@@ -341,7 +339,7 @@ function lastOf(said: readonly Said[]): string {
   }
   return said
     .slice(from)
-    .map(({ text, apart }, at) => (at === 0 ? text : `${apart ? "\n" : " "}${text}`))
+    .map(({ text, apart }, at) => (at === 0 ? text : gap(apart) + text))
     .join("");
 }
 
@@ -353,7 +351,7 @@ function laidOut(window: readonly Loose[]): { text: string; units: Unit[] } {
   let named = "";
   const units = window.map((loose, index): Unit => {
     const { apart, ...unit } = loose;
-    if (index > 0) text += apart ? "\n" : " ";
+    if (index > 0) text += gap(apart);
     const header = unit.type === "row" ? unit.header.join(cellsJoin) : "";
     if (header !== "" && header !== named) text += `${header}\n`;
     named = header;

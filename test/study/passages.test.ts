@@ -76,6 +76,15 @@ test("before a passage: the prose above it with its headings, without tables, co
   assert.equal(last.before, `Ada came in May. ${filling("near", 40)}\nWork\nShe mends lamps, ${filling("daily", 30)}`);
 });
 
+test("before a passage: a heading whose first passage is a table still stands above the prose after the table", () => {
+  const row = (n: number): string => `| part number ${n} of the catalogue | ${n} |`;
+  const rows = Array.from({ length: 12 }, (_, at) => row(at)).join("\n");
+  const table = `| Part | Code |\n| --- | --- |\n${rows}`;
+  const made = passages(`# Lamps\n\nOf lamps.\n\n## Lumo\n\n${table}\n\nIt weighs 7 kg.\n\n## Vela\n\nSo does this.\n`);
+  assert.ok(made.at(-1)!.text.startsWith("So does this."));
+  assert.equal(made.at(-1)!.before, "Of lamps.\nLumo\nIt weighs 7 kg.");
+});
+
 test("statements: a row of CSV with what its columns are called", () => {
   assert.deepEqual(statements("Product,Price (EUR),Weight (kg)\nLumo,331,7.2\nVela,367,\n", "text/csv"), [
     "Product: Lumo; Price (EUR): 331; Weight (kg): 7.2",
